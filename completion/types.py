@@ -1,0 +1,129 @@
+"""What flows through `completion`. Offsets are code points unless the name says otherwise. No torch, no LSP here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """`text` replaced the code points [start, end) of the text before it."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A document as it stood when the request was dispatched.
+
+    `edits` lead, in order, from the last snapshot of this document that was handed out to this one;
+    None where that chain is broken (opened anew, or replaced whole).
+    """
+
+    uri: str
+    version: int
+    language_id: str
+    text: str
+    cursor: int
+    edits: tuple[Edit, ...] | None = None
+    others: tuple[OtherBuffer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherBuffer:
+    """Another open document, for drafters and cross-file context; most recently edited first."""
+
+    uri: str
+    language_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The part of the buffer that the model sees. `prefix + suffix` is a slice of the snapshot's text."""
+
+    prefix: str
+    suffix: str
+    language_id: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """`stable_prefix`: so many tokens at the start survive the next keystroke at the cursor."""
+
+    token_ids: tuple[int, ...]
+    max_new_tokens: int
+    stable_prefix: int
+
+
+class StopReason(StrEnum):
+    """Why the text ends where it does; docs/settings.md explains each."""
+
+    LINE = "line"  # the line is whole and opens no block
+    BLOCK = "block"  # the block that the cursor's line opened, or stands in, is whole
+    BRACKET = "bracket"  # the next closer belongs to a bracket opened before the cursor's text
+    REPETITION = "repetition"  # it began to repeat itself or the lines that follow
+    SUFFIX = "suffix"  # it reached the text that stands behind the cursor
+    END_OF_TEXT = "end_of_text"  # the model said so
+    MAX_TOKENS = "max_tokens"
+    DEADLINE = "deadline"  # the language's budget ran out; what was whole is shown
+    CANCELLED = "cancelled"
+    OFF = "off"  # policy: secret file, language switched off, file too large
+    EMPTY = "empty"  # nothing to say
+
+
+class Trigger(StrEnum):
+    AUTO = "auto"
+    INVOKED = "invoked"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`deadline`: `time.monotonic()` seconds, None for no limit (the user asked by hand)."""
+
+    max_tokens: int
+    deadline: float | None = None
+
+
+class Cancel(Protocol):
+    """`threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class DecodeStats:
+    """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i."""
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    generated_tokens: int = 0
+    steps: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    total_ms: float = 0.0
+    accepted_per_position: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`text` replaces the code points [start, end) of the snapshot; empty text: nothing to show.
+
+    start is the cursor; end is the cursor, or the end of its line where the text goes past what stands there.
+    `ghost` is what the model wrote (the part that is new), `text` what is inserted.
+    """
+
+    text: str
+    start: int
+    end: int
+    stop_reason: StopReason
+    stats: DecodeStats
+    ghost: str = ""

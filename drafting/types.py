@@ -1,0 +1,59 @@
+"""What flows through `drafting`: drafts, verdicts, and the drafter's one protocol.
+
+This folder knows nothing of editors, syntax or text: tokens in, tokens out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ghostdraft.models.sampling import Probabilities
+from ghostdraft.models.types import Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A tree of proposed tokens; a line is a tree with one branch.
+
+    `parents[i]` is the index of token i's parent, less than i, or -1 for a child of the last accepted token.
+    `probs` [n, vocab] is the distribution that each token was really drawn from (a line only);
+    None where the proposal is deterministic.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    probs: Probabilities | None = None
+
+    @staticmethod
+    def line(token_ids: Sequence[int], probs: Probabilities | None = None) -> Draft:
+        return Draft(tuple(token_ids), tuple(range(-1, len(token_ids) - 1)), probs)
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`accepted`: indices into the draft, a path from the root; `next_token`: what the target says after it."""
+
+    accepted: tuple[int, ...]
+    next_token: int
+
+
+class Drafter(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
+        """A new prompt: its tokens, and the tokens of the open buffers. Learned state of earlier prompts may stay."""
+
+    def propose(self, max_tokens: int) -> Draft:
+        """At most `max_tokens` tokens to follow what was observed so far; may be empty."""
+
+    def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
+        """What became of the last proposal: the accepted tokens and `next_token` now stand."""
+
+    def reset(self) -> None:
+        """Forgets everything learned from earlier prompts (for benches)."""

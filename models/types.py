@@ -1,0 +1,159 @@
+"""What flows out of `models`: specs of checkpoints, tokenizers, and the language model's one protocol.
+
+This folder knows nothing of drafts, prompts, buffers or editors.
+
+    ModelError                      what went wrong with a model, in a sentence that names the mend
+    ├── ModelNotFound               no such name, file or hub id; or known, but not pulled yet
+    ├── WeightsCorrupt              truncated, wrong checksum, wrong format
+    ├── DownloadFailed              network, index, proxy, retries used up
+    ├── OutOfSpace                  the disk cannot hold it
+    └── EngineUnavailable           no compiled kernel and no compiler, or the shape is not covered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float32]
+
+
+class ModelError(Exception):
+    """Says what is wrong and how to mend it; the command line prints it as it is and exits with 2."""
+
+
+class ModelNotFound(ModelError):
+    pass
+
+
+class WeightsCorrupt(ModelError):
+    pass
+
+
+class DownloadFailed(ModelError):
+    pass
+
+
+class OutOfSpace(ModelError):
+    pass
+
+
+class EngineUnavailable(ModelError):
+    pass
+
+
+class FimOrder(StrEnum):
+    """In which order a fill-in-the-middle prompt gives its parts."""
+
+    PREFIX_FIRST = "prefix-first"
+    SUFFIX_FIRST = "suffix-first"
+
+
+@dataclass(frozen=True, slots=True)
+class FimTemplate:
+    """One fill-in-the-middle prompt: the strings between are special tokens, `PREFIX` and `SUFFIX` the holes.
+
+    `parts` for Qwen2.5-Coder, suffix first: ("<|fim_prefix|><|fim_suffix|>", SUFFIX, "<|fim_middle|>", PREFIX).
+    """
+
+    PREFIX = "{prefix}"
+    SUFFIX = "{suffix}"
+
+    order: FimOrder
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Hyperparameters of a decoder-only transformer; sizes in elements."""
+
+    architecture: str  # "llama", "qwen2"
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int
+    vocab: int
+    context: int  # tokens
+    rope_theta: float
+    rms_eps: float
+    qkv_bias: bool
+    tied: bool  # the head shares the embedding's weights
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What is known of a checkpoint beside its tensors."""
+
+    name: str
+    licence: str
+    shape: Shape
+    fim: tuple[FimTemplate, ...] = ()  # none: plain prefix completion; the first is used unless measured otherwise
+    fim_source: str = "registry"  # "registry", "tokenizer" or "none"
+    stop_tokens: tuple[int, ...] = ()
+    special_tokens: tuple[int, ...] = ()  # never shown
+    repo_token: str | None = None
+    file_token: str | None = None
+    bos_token: int | None = None
+    drafts: tuple[str, ...] = ()  # names of models that fit as drafts
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one forward pass gave."""
+
+    logits: FloatArray  # [len(logit_rows), vocab]
+    hidden: FloatArray | None = None  # [n, hidden], the last layer's, before the final norm
+
+
+class Tokenizer(Protocol):
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """Token ids of `text`, without BOS; special tokens in the text are plain text unless `special`."""
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        """The exact UTF-8 bytes that the tokens stand for; a token may end inside a character."""
+
+    def token_id(self, token: str) -> int | None:
+        """The id of one token by its name, special ones included."""
+
+
+class LanguageModel(Protocol):
+    """A model with a KV cache. Rows of a pass lie behind the `length` kept rows until `keep` or the next pass."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def context(self) -> int:
+        """How many tokens the KV cache holds; at most `shape.context`."""
+
+    @property
+    def length(self) -> int:
+        """How many tokens the KV cache keeps now."""
+
+    @property
+    def max_rows(self) -> int:
+        """The largest number of rows of one pass."""
+
+    def forward(
+        self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
+    ) -> Pass:
+        """Runs n rows behind the kept ones. Row i follows row `parents[i]` of this pass, or the last kept token
+        where that is -1; without `parents` the rows are one line. Its position is `length` plus its depth.
+
+        A row's logits are bitwise independent of the other rows, of the chunking and of its place in the tree.
+        Raises ValueError where the rows exceed `max_rows` or the context.
+        """
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten."""
+
+    def truncate(self, length: int) -> None:
+        """Forgets every token from `length` on."""
