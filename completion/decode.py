@@ -1,0 +1,181 @@
+"""Prefill in chunks, then the draft/verify loop, as a generator of steps. Knows nothing of text.
+
+Between two runs, and at every step that is handed out, the model's KV cache holds the prompt and what was generated
+but for the last token: that one rides as row 0 of the next pass. A run may be left at any step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ghostdraft.completion.types import Cancel, DecodeStats
+from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.types import Draft, Drafter, Verdict
+from ghostdraft.drafting.verify import verify
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import LanguageModel
+
+Halted = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass of the model. Counts in tokens.
+
+    "prefill": `token_ids` of the prompt were read; the first step of a run reads none and says in `reused` how many
+    the cache held already. "verify": `token_ids` were generated, at least one; a stop token can only be the last.
+    """
+
+    kind: Literal["prefill", "verify"]
+    token_ids: tuple[int, ...]
+    drafted: int = 0
+    accepted: int = 0  # a path from the draft's root: depths 0 to accepted - 1
+    reused: int = 0
+    seconds: float = 0.0
+
+
+class Decoder:
+    """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter` and `sampling` may be exchanged
+    between runs."""
+
+    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling) -> None:
+        self.model = model
+        self.drafter = drafter
+        self.sampling = sampling
+        self._kept: list[int] = []  # the tokens whose keys and values the model holds
+        self._pace = PrefillPace(model.max_rows)
+
+    def run(
+        self,
+        prompt_ids: Sequence[int],
+        buffers: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        stop_tokens: Collection[int],
+        cancel: Cancel,
+        deadline: float | None = None,
+    ) -> Iterator[Step]:
+        """Ends after `max_new_tokens`, a stop token, a full context, `cancel`, or `deadline` (`time.monotonic()`).
+
+        Cancel and deadline are looked at before each pass, so a run outlasts them by one pass at most.
+        Raises ValueError for a prompt that is empty or longer than the context.
+        """
+        if not 0 < len(prompt_ids) <= self.model.context:
+            raise ValueError(f"a prompt has 1 to {self.model.context} tokens, not {len(prompt_ids)}")
+
+        def halted() -> bool:
+            return cancel.is_set() or (deadline is not None and time.monotonic() >= deadline)
+
+        if (yield from self._prefill(prompt_ids, halted)):
+            self.drafter.begin(prompt_ids, buffers)
+            yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted)
+
+    def forget(self) -> None:
+        """Empties the cache: the next run starts cold."""
+        self._roll_back(0)
+
+    def _prefill(self, prompt: Sequence[int], halted: Halted) -> Generator[Step, None, bool]:
+        """All of the prompt but its last token; True when it is read to the end."""
+        end = len(prompt) - 1
+        self._roll_back(min(common_prefix(self._kept, prompt), end))
+        yield Step("prefill", (), reused=len(self._kept))
+        while len(self._kept) < end:
+            if halted():
+                return False
+            yield self._read(tuple(prompt[len(self._kept) : end]))
+        return True
+
+    def _read(self, pending: tuple[int, ...]) -> Step:
+        started = time.perf_counter()
+        chunk = pending[: self._pace.rows]
+        self.model.forward(chunk)
+        self.model.keep(range(len(chunk)))
+        self._kept.extend(chunk)
+        seconds = time.perf_counter() - started
+        self._pace.learn(len(chunk), seconds)
+        return Step("prefill", chunk, seconds=seconds)
+
+    def _generate(self, last: int, remaining: int, stop_tokens: Collection[int], halted: Halted) -> Iterator[Step]:
+        rng = np.random.default_rng(self.sampling.seed)
+        while remaining > 0 and self._room() > 0 and not halted():
+            step = self._step(last, remaining, stop_tokens, rng)
+            yield step
+            last = step.token_ids[-1]
+            remaining -= len(step.token_ids)
+            if last in stop_tokens:
+                return
+
+    def _room(self) -> int:
+        """How many rows the next pass may have."""
+        return min(self.model.max_rows, self.model.context - len(self._kept))
+
+    def _step(self, last: int, remaining: int, stop_tokens: Collection[int], rng: np.random.Generator) -> Step:
+        """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
+        started = time.perf_counter()
+        draft = self.drafter.propose(min(remaining, self._room()) - 1)
+        result = self.model.forward(
+            (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
+        )
+        verdict = _cut(draft, verify(draft, result.logits, self.sampling, rng), stop_tokens)
+        accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
+        self.model.keep((0, *(i + 1 for i in verdict.accepted)))
+        self._kept.extend((last, *accepted))
+        self.drafter.observe(draft, verdict, result)
+        seconds = time.perf_counter() - started
+        return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
+
+    def _roll_back(self, length: int) -> None:
+        self.model.truncate(length)
+        del self._kept[length:]
+
+
+class PrefillPace:
+    """How many rows make a prefill pass of about `TARGET` seconds here, so that a cancelled one soon stops.
+
+    A row costs the more the fewer ride along, so going by the last pass's rate errs to the safe side when growing;
+    `rows` at most doubles. Kernels work on blocks of 8 rows.
+    """
+
+    TARGET = 0.030
+    BLOCK = 8
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.rows = min(self.BLOCK, most)
+
+    def learn(self, rows: int, seconds: float) -> None:
+        """A pass over `rows` took `seconds`. A quick one that was not full says nothing of fuller ones."""
+        if rows < self.rows and seconds <= self.TARGET:
+            return
+        affordable = int(rows * self.TARGET / max(seconds, 1e-6))
+        rows = max(1, min(affordable, 2 * self.rows, self._most))
+        self.rows = rows - rows % self.BLOCK if rows > self.BLOCK else rows
+
+
+def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdict:
+    """Ends an accepted run at its first stop token, which is then what the target says after the rest."""
+    for depth, node in enumerate(verdict.accepted):
+        if draft.token_ids[node] in stop_tokens:
+            return Verdict(verdict.accepted[:depth], draft.token_ids[node])
+    return verdict
+
+
+def count(stats: DecodeStats, step: Step) -> None:
+    """Adds what `step` did to `stats`."""
+    if step.kind == "prefill":
+        stats.reused_tokens += step.reused
+        stats.prefill_ms += 1000 * step.seconds
+        return
+    stats.steps += 1
+    stats.generated_tokens += len(step.token_ids)
+    stats.drafted += step.drafted
+    stats.accepted += step.accepted
+    stats.decode_ms += 1000 * step.seconds
+    missing = step.accepted - len(stats.accepted_per_position)
+    stats.accepted_per_position.extend([0] * missing)
+    for depth in range(step.accepted):
+        stats.accepted_per_position[depth] += 1

@@ -1,0 +1,24 @@
+"""One-token decoding: the drafter that proposes nothing, and the baseline that every other one is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.types import Pass
+
+
+class NoDrafter:
+    name = "none"
+
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
+        pass
+
+    def propose(self, max_tokens: int) -> Draft:  # noqa: ARG002
+        return Draft()
+
+    def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
+        pass
+
+    def reset(self) -> None:
+        pass
