@@ -1,0 +1,238 @@
+"""From what a checkpoint's files say of themselves, and the registry's table, to its `ModelSpec`.
+
+Knows two kinds of files: GGUF metadata, and Hugging Face's config.json beside safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from ghostdraft.models import registry
+from ghostdraft.models.gguf_header import GgufHeader
+from ghostdraft.models.registry import Family, KnownModel
+from ghostdraft.models.types import FimTemplate, ModelSpec, Shape, WeightsCorrupt
+
+ENGINE_ARCHITECTURES = ("llama", "qwen2")
+
+_LLAMA_LIKE = {"mistral": "llama"}
+_REPO_TOKENS = ("<|repo_name|>", "<repo_name>", "<reponame>")
+_FILE_TOKENS = ("<|file_sep|>", "<file_sep>", "<|file_separator|>")
+_END_TOKENS = (
+    "<|endoftext|>",
+    "<|im_end|>",
+    "<|fim_pad|>",
+    "<fim_pad>",
+    "</s>",
+    "<eos>",
+    "<EOT>",
+    "▁<EOT>",
+    "<|eot_id|>",
+    "<|end_of_text|>",
+    "<|EOT|>",
+    "<｜end▁of▁sentence｜>",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the files say beside the tensors: `names` by which the family may be recognised, ids of end tokens."""
+
+    shape: Shape
+    names: tuple[str, ...]
+    licence: str | None
+    bos_token: int | None
+    end_tokens: tuple[int, ...]
+    fim: tuple[FimTemplate, ...] = ()
+
+
+def describe(name: str, facts: Facts, tokenizer: tokenizers.Tokenizer, known: KnownModel | None = None) -> ModelSpec:
+    """The spec of a checkpoint that is called `name` in the store; `known` is its line of the table, if it has one."""
+    control = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    family = known.family if known else registry.family_of(name, *facts.names)
+    fim, fim_source = _fim(family, facts, control)
+    repo_token, file_token = _context_tokens(family, control)
+    steering = {token for template in fim for token in registry.control_tokens(template)}
+    ends = {repo_token, file_token, *steering, *_END_TOKENS} & control.keys()
+    return ModelSpec(
+        name=name,
+        licence=known.licence if known else facts.licence or "unknown: see its publisher",
+        shape=facts.shape,
+        fim=fim,
+        fim_source=fim_source,
+        stop_tokens=tuple(sorted({*facts.end_tokens, *(control[end] for end in ends)})),
+        special_tokens=tuple(sorted(control.values())),
+        repo_token=repo_token,
+        file_token=file_token,
+        bos_token=facts.bos_token,
+        drafts=known.drafts if known else (),
+    )
+
+
+def _fim(family: Family | None, facts: Facts, control: Mapping[str, int]) -> tuple[tuple[FimTemplate, ...], str]:
+    """The templates, and which of registry and tokenizer said so."""
+    if family is not None:
+        usable = tuple(one for one in family.fim if set(registry.control_tokens(one)) <= control.keys())
+        return usable, "registry" if usable else "none"
+    found = facts.fim or registry.fim_in_controlulary(control)
+    return found, "tokenizer" if found else "none"
+
+
+def _context_tokens(family: Family | None, control: Mapping[str, int]) -> tuple[str | None, str | None]:
+    """The tokens before a repository's name and before a file's name."""
+    repo = (family.repo_token,) if family else _REPO_TOKENS
+    file = (family.file_token,) if family else _FILE_TOKENS
+    return _first_in(repo, control), _first_in(file, control)
+
+
+def _first_in(tokens: Sequence[str | None], control: Mapping[str, int]) -> str | None:
+    return next((token for token in tokens if token is not None and token in control), None)
+
+
+def facts_from_gguf(header: GgufHeader, path: Path) -> Facts:
+    """Raises WeightsCorrupt where a hyperparameter is missing."""
+    metadata = header.metadata
+    try:
+        shape = _gguf_shape(header)
+    except KeyError as error:
+        raise WeightsCorrupt(f"{path} does not say its {error}. Fetch it again.") from error
+    bos = metadata.get("tokenizer.ggml.bos_token_id")
+    adds_bos = metadata.get("tokenizer.ggml.add_bos_token", metadata.get("tokenizer.ggml.model") == "llama")
+    ends = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot", "eom"))
+    return Facts(
+        shape=shape,
+        names=(str(metadata.get("general.name", "")), str(metadata.get("general.basename", "")), path.stem),
+        licence=metadata.get("general.license"),
+        bos_token=bos if adds_bos else None,
+        end_tokens=tuple(end for end in ends if end is not None),
+        fim=_gguf_fim(metadata),
+    )
+
+
+def _gguf_shape(header: GgufHeader) -> Shape:
+    embedding = header.tensors["token_embd.weight"]
+    hidden, heads = header.value("embedding_length"), header.value("attention.head_count")
+    if None in (hidden, heads):
+        raise KeyError("size")
+    epsilon = header.value("attention.layer_norm_rms_epsilon", header.value("attention.layer_norm_epsilon", 1e-5))
+    return Shape(
+        architecture=_gguf_architecture(header),
+        layers=header.metadata[f"{header.architecture}.block_count"],
+        hidden=hidden,
+        heads=heads,
+        kv_heads=header.value("attention.head_count_kv", heads),
+        head_dim=header.value("attention.key_length", hidden // heads),
+        mlp=header.metadata[f"{header.architecture}.feed_forward_length"],
+        vocab=embedding.dims[1],
+        context=header.metadata[f"{header.architecture}.context_length"],
+        rope_theta=_shortest(header.value("rope.freq_base", 10000.0)),
+        rms_eps=_shortest(epsilon),
+        qkv_bias="blk.0.attn_q.bias" in header.tensors,
+        tied="output.weight" not in header.tensors,
+    )
+
+
+def _gguf_architecture(header: GgufHeader) -> str:
+    """Named apart where it is not the plain shape, so that no engine takes it for that."""
+    scaling = header.value("rope.scaling.type", "none")
+    factor = header.value("rope.scaling.factor", header.value("rope.scale_linear", 1.0))
+    if (scaling != "none" and factor != 1.0) or "rope_freqs.weight" in header.tensors:
+        return f"{header.architecture} with scaled RoPE"
+    if header.value("expert_count", 0):
+        return f"{header.architecture} with experts"
+    return header.architecture
+
+
+def _shortest(value: float) -> float:
+    """The file has float32: 1e-06 is kept as 9.99999997e-07, which is meant to be 1e-06."""
+    return float(str(np.float32(value)))
+
+
+def _gguf_fim(metadata: Mapping[str, Any]) -> tuple[FimTemplate, ...]:
+    ids = [metadata.get(f"tokenizer.ggml.fim_{part}_token_id") for part in ("pre", "suf", "mid")]
+    if None in ids:
+        return ()
+    prefix, suffix, middle = (metadata["tokenizer.ggml.tokens"][id_] for id_ in ids)
+    return (registry.prefix_first(prefix, suffix, middle),)
+
+
+def facts_from_config(folder: Path, tensors: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> Facts:
+    """From config.json and its neighbours; `tensors` are the names and shapes of all shards. Raises WeightsCorrupt."""
+    config = _json(folder / "config.json")
+    if config is None:
+        raise WeightsCorrupt(f"{folder} has no config.json, so the shape of the model is not known.")
+    generation = _json(folder / "generation_config.json") or {}
+    try:
+        shape = _config_shape(config, tensors)
+    except (KeyError, TypeError) as error:
+        raise WeightsCorrupt(f"{folder / 'config.json'} does not say {error}. Fetch it again.") from error
+    return Facts(
+        shape=shape,
+        names=(*names, str(config.get("_name_or_path", ""))),
+        licence=None,
+        bos_token=_bos_token(folder, config),
+        end_tokens=_ids(generation.get("eos_token_id")) + _ids(config.get("eos_token_id")),
+    )
+
+
+def _config_shape(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> Shape:
+    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+    rope = config.get("rope_parameters") or {}
+    return Shape(
+        architecture=_config_architecture(config, tensors),
+        layers=config["num_hidden_layers"],
+        hidden=hidden,
+        heads=heads,
+        kv_heads=config.get("num_key_value_heads") or heads,
+        head_dim=config.get("head_dim") or hidden // heads,
+        mlp=config.get("intermediate_size") or 4 * hidden,
+        vocab=config["vocab_size"],
+        context=config["max_position_embeddings"],
+        rope_theta=float(config.get("rope_theta") or rope.get("rope_theta") or 10000.0),
+        rms_eps=float(config.get("rms_norm_eps") or config.get("norm_epsilon") or 1e-5),
+        qkv_bias=_has(tensors, "self_attn.q_proj.bias"),
+        tied=not any(name.startswith("lm_head.") for name in tensors),
+    )
+
+
+def _config_architecture(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> str:
+    """As `_gguf_architecture`."""
+    kind = str(config["model_type"])
+    architecture = _LLAMA_LIKE.get(kind, kind)
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if scaling.get("rope_type", scaling.get("type", "default")) != "default":
+        return f"{architecture} with scaled RoPE"
+    if _has(tensors, "self_attn.o_proj.bias") or _has(tensors, "mlp.up_proj.bias"):
+        return f"{architecture} with more biases"
+    return architecture
+
+
+def _has(tensors: Mapping[str, tuple[int, ...]], ending: str) -> bool:
+    return any(name.endswith(ending) for name in tensors)
+
+
+def _bos_token(folder: Path, config: Mapping[str, Any]) -> int | None:
+    """The id, where the tokenizer is one that puts it before each text."""
+    tokenizer = _json(folder / "tokenizer_config.json") or {}
+    adds = tokenizer.get("add_bos_token", "Llama" in str(tokenizer.get("tokenizer_class", "")))
+    return (_ids(config.get("bos_token_id")) or (None,))[0] if adds else None
+
+
+def _ids(value: int | list[int] | None) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except ValueError as error:
+        raise WeightsCorrupt(f"{path} is not JSON. Fetch it again.") from error
+    return fields if isinstance(fields, dict) else None

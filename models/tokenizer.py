@@ -1,0 +1,106 @@
+"""Text to token ids and back to the exact bytes, over the `tokenizers` package alone.
+
+Knows byte-level BPE and sentencepiece-style BPE with byte fallback. Knows nothing of prompts or templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import tokenizers
+
+from ghostdraft.models.types import Tokenizer, WeightsCorrupt
+
+_SPACE = "▁"  # sentencepiece's mark for a space
+_SPACE_BYTES = _SPACE.encode()
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def load(path: Path) -> Tokenizer:
+    """The tokenizer of a stored `tokenizer.json`. Raises WeightsCorrupt where it cannot be read."""
+    try:
+        inner = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 (the package raises nothing narrower)
+        raise WeightsCorrupt(f"{path} is not a readable tokenizer ({error}). Fetch the model again.") from error
+    return BpeTokenizer(inner)
+
+
+class BpeTokenizer:
+    """A `Tokenizer`. `decode_bytes(encode(text))` is `text` in UTF-8, lone surrogates as U+FFFD."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        inner.encode_special_tokens = True  # in plain text they are text
+        self._inner = inner
+        added = inner.get_added_tokens_decoder()
+        self._added = {id_: token.content.encode() for id_, token in added.items()}
+        self._special = {token.content: id_ for id_, token in added.items() if token.special}
+        self._special_pattern = _any_of(self._special)
+        self._byte_fallback = bool(getattr(inner.model, "byte_fallback", False))
+        self._bytes_of: dict[int, bytes] = {}
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        text = _LONE_SURROGATE.sub("\ufffd", text)
+        if not special or self._special_pattern is None:
+            return self._encode_plain(text)
+        parts = self._special_pattern.split(text)
+        ids = [self._encode_plain(part) if at % 2 == 0 else [self._special[part]] for at, part in enumerate(parts)]
+        return [id_ for part in ids for id_ in part]
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        return b"".join(map(self._token_bytes, token_ids))
+
+    def token_id(self, token: str) -> int | None:
+        id_: int | None = self._inner.token_to_id(token)
+        return id_
+
+    def _encode_plain(self, text: str) -> list[int]:
+        if not (self._byte_fallback and _SPACE in text):
+            return list(self._inner.encode(text, add_special_tokens=False).ids)
+        return self._encode_around_space_marks(text)
+
+    def _encode_around_space_marks(self, text: str) -> list[int]:
+        """A "▁" of the text itself would come back as a space: it goes in as its three bytes."""
+        mark = [self._inner.token_to_id(f"<0x{byte:02X}>") for byte in _SPACE_BYTES]
+        first, *others = (self._inner.encode(part, add_special_tokens=False).ids for part in text.split(_SPACE))
+        return list(first) + [id_ for part in others for id_ in (*mark, *part)]
+
+    def _token_bytes(self, token_id: int) -> bytes:
+        known = self._bytes_of.get(token_id)
+        if known is None:
+            known = self._bytes_of[token_id] = self._look_up(int(token_id))
+        return known
+
+    def _look_up(self, token_id: int) -> bytes:
+        """Rows by which a model's vocabulary is padded stand for nothing."""
+        if token_id in self._added:
+            return self._added[token_id]
+        piece = self._inner.id_to_token(token_id) or ""
+        return _fallback_bytes(piece) if self._byte_fallback else _level_bytes(piece)
+
+
+def _any_of(tokens: dict[str, int]) -> re.Pattern[str] | None:
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if tokens else None
+
+
+def _fallback_bytes(piece: str) -> bytes:
+    byte = _BYTE_PIECE.fullmatch(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace(_SPACE, " ").encode()
+
+
+def _level_bytes(piece: str) -> bytes:
+    table = _byte_of_letter()
+    return b"".join(bytes([table[letter]]) if letter in table else letter.encode() for letter in piece)
+
+
+@cache
+def _byte_of_letter() -> dict[str, int]:
+    """The 256 letters by which byte-level BPE writes bytes: printable Latin-1 is itself, the rest counts from U+0100
+    (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + at): byte for at, byte in enumerate(others)}
