@@ -1,0 +1,211 @@
+"""How faithful an engine is: teacher-forced on code of the standard library, against float32 on the same weights.
+
+    python -m ghostdraft.benchmarks.fidelity --model tiny --tokens 20000 --engines cpu,llama.cpp
+
+Two references: the transformer in PyTorch, and transformers' own model. Their scores are kept on disk, under the
+checksum of the weights and the hash of the text, because they take minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from platformdirs import user_cache_path
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ghostdraft.benchmarks.scores import Ints, Scores, join, score
+from ghostdraft.models import tokenizer
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelError
+
+WINDOW = 512
+CHUNK = 128
+REFERENCES = ("torch", "transformers")
+
+Scorer = Callable[[Checkpoint, Ints], Iterator[Scores]]  # one Scores a window
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """`agreement`: share of positions with the reference's best token; `nll_rise`: in nats a token, mean."""
+
+    model: str
+    engine: str
+    reference: str
+    tokens: int
+    text: str  # hash of the token ids
+    agreement: float
+    nll: float
+    nll_rise: float
+
+
+def measure(checkpoint: Checkpoint, tokens: int, engines: list[str], peer: Path, bar: Progress) -> list[Fidelity]:
+    windows = text_windows(checkpoint, tokens)
+    expected = {name: _kept(checkpoint, windows, name, bar) for name in REFERENCES}
+    measured = {name: _run(checkpoint, windows, name, peer, bar) for name in engines}
+    return [
+        compare(checkpoint.name, windows, (engine, scores), (reference, expected[reference]))
+        for engine, scores in {"torch": expected["torch"], **measured}.items()
+        for reference in REFERENCES
+        if engine != reference
+    ]
+
+
+def compare(model: str, windows: Ints, engine: tuple[str, Scores], reference: tuple[str, Scores]) -> Fidelity:
+    scores, expected = engine[1], reference[1]
+    return Fidelity(
+        model=model,
+        engine=engine[0],
+        reference=reference[0],
+        tokens=scores.best.size,
+        text=_text_hash(windows),
+        agreement=float((scores.best == expected.best).mean()),
+        nll=float(-scores.log_prob.mean()),
+        nll_rise=float((expected.log_prob - scores.log_prob).mean()),
+    )
+
+
+def text_windows(checkpoint: Checkpoint, tokens: int) -> Ints:
+    """[W, 512] token ids, each window from the middle of a module of the standard library."""
+    encode = tokenizer.load(checkpoint.tokenizer_path).encode
+    modules = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    long_enough = [path for path in modules if path.stat().st_size > 16 * WINDOW]
+    wanted = -(-tokens // (WINDOW - 1))
+    chosen = [long_enough[i * len(long_enough) // wanted] for i in range(wanted)]
+    return np.array([_middle(encode(path.read_text("utf-8"))) for path in chosen], np.int32)
+
+
+def _middle(token_ids: list[int]) -> list[int]:
+    start = (len(token_ids) - WINDOW) // 2
+    return token_ids[start : start + WINDOW]
+
+
+def _text_hash(windows: Ints) -> str:
+    return hashlib.sha256(windows.tobytes()).hexdigest()[:16]
+
+
+def _kept(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Progress) -> Scores:
+    """A reference's scores, from the disk where they were computed before."""
+    name = f"{_checksum(checkpoint)}-{_text_hash(windows)}-{reference}-{version(reference)}.npz"
+    path = user_cache_path("ghostdraft") / "fidelity" / name
+    if not path.exists():
+        _run(checkpoint, windows, reference, Path(sys.executable), bar).save(path)
+    return Scores.load(path)
+
+
+def _checksum(checkpoint: Checkpoint) -> str:
+    weights = {path.name for path in checkpoint.weights}
+    together = "".join(file.sha256 for file in checkpoint.files if file.name in weights)
+    return hashlib.sha256(together.encode()).hexdigest()[:16]
+
+
+def _run(checkpoint: Checkpoint, windows: Ints, engine: str, peer: Path, bar: Progress) -> Scores:
+    scorers: dict[str, Scorer] = {
+        "torch": _torch,
+        "transformers": _transformers,
+        "cpu": _cpu,
+        "llama.cpp": partial(_llama_cpp, peer),
+    }
+    return join(list(bar.track(scorers[engine](checkpoint, windows), len(windows), description=engine)))
+
+
+def _torch(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+    from ghostdraft.models.transformer import TorchModel
+
+    return _language_model(TorchModel(checkpoint, context=WINDOW), windows)
+
+
+def _cpu(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+    from ghostdraft.models.cpu.model import CpuModel
+
+    return _language_model(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
+
+
+def _language_model(model: LanguageModel, windows: Ints) -> Iterator[Scores]:
+    """Each window from an empty cache, in chunks, so that no [512, vocab] table is needed."""
+    for window in windows:
+        model.truncate(0)
+        chunks = np.array_split(np.arange(WINDOW - 1), -(-WINDOW // min(CHUNK, model.max_rows)))
+        yield join([_chunk(model, window[at], window[at + 1]) for at in chunks])
+
+
+def _chunk(model: LanguageModel, token_ids: Ints, next_tokens: Ints) -> Scores:
+    rows = range(len(token_ids))
+    result = model.forward(token_ids, rows)
+    model.keep(rows)
+    return score(result.logits, next_tokens)
+
+
+def _transformers(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+    from ghostdraft.models.reference import HuggingFaceModel
+
+    model = HuggingFaceModel(checkpoint)
+    for window in windows:
+        yield score(model.logits(window[:-1]), window[1:])
+
+
+def _llama_cpp(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+    """In a process of its own, which prints the path of each window's scores when they are written."""
+    package = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "windows.npy", windows)
+        command = [str(peer), "-m", f"{package.name}.llama_scores", str(checkpoint.weights[0]), folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            yield from (Scores.load(Path(line.strip())) for line in process.stdout or ())
+        if process.returncode:
+            raise EngineUnavailable(f"llama.cpp did not run in {peer}: name a Python that has it by --peer-python.")
+
+
+def main(
+    model: Annotated[str, typer.Option(help="A model in the store.")] = "tiny",
+    tokens: Annotated[int, typer.Option(min=1, help="How many tokens to score, in windows of 512.")] = 20_000,
+    engines: Annotated[str, typer.Option(help="Of cpu and llama.cpp, separated by commas.")] = "cpu",
+    peer_python: Annotated[Path, typer.Option(help="The Python that has llama_cpp.")] = Path(sys.executable),
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """Best-token agreement and rise of the negative log-likelihood against the float32 model."""
+    try:
+        with _progress() as bar:
+            rows = measure(Store().find(model), tokens, [e for e in engines.split(",") if e], peer_python, bar)
+    except ModelError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        Console().print(_table(rows))
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True))
+
+
+def _table(rows: list[Fidelity]) -> Table:
+    title = f"{rows[0].model}, {rows[0].tokens} tokens"
+    table = Table("engine", "against", "best token", "nll", "nll rise", title=title)
+    for row in rows:
+        table.add_row(row.engine, row.reference, f"{row.agreement:.2%}", f"{row.nll:.4f}", f"{row.nll_rise:+.4f}")
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)
