@@ -24,6 +24,7 @@ BIN = ENVIRONMENT / ("Scripts" if WINDOWS else "bin")
 PYTHON = BIN / ("python.exe" if WINDOWS else "python")
 GHOSTDRAFT = BIN / ("ghostdraft.exe" if WINDOWS else "ghostdraft")
 OLDEST = (3, 11)
+COMPILERS = ("cc", "gcc", "clang")
 FOLDERS = ("lsp_server", "completion", "drafting", "models", "benchmarks")
 EXAMPLE = "examples/averages.py:15:9"
 
@@ -113,7 +114,7 @@ def install(*extras: str) -> None:
     make_environment()
     stamp = ENVIRONMENT / "installed.json"
     last = json.loads(stamp.read_text()) if stamp.exists() else {"fingerprint": "", "extras": []}
-    wanted = sorted({*extras, *last["extras"]})
+    wanted = sorted({*extras, *last["extras"], *([] if any(map(shutil.which, COMPILERS)) else ["compiler"])})
     now = {"fingerprint": fingerprint(), "extras": wanted}
     if last == now:
         return

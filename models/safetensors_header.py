@@ -1,6 +1,6 @@
 """Reads the header of a .safetensors file: the names and shapes of its tensors, not their values.
 
-Format: https://huggingface.co/docs/safetensors
+Format: the README of the safetensors project.
 """
 
 from __future__ import annotations
