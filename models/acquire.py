@@ -8,20 +8,66 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ghostdraft.models import local_files
+from ghostdraft.models import local_files, registry
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.install import Delivery, install
-from ghostdraft.models.progress import Stage, Watch
-from ghostdraft.models.store import Store
-from ghostdraft.models.types import ModelError, OutOfSpace
+from ghostdraft.models.progress import Stage, Watch, from_byte
+from ghostdraft.models.registry import Hub
+from ghostdraft.models.sources import open_source
+from ghostdraft.models.store import Store, absent
+from ghostdraft.models.types import DownloadFailed, ModelError, ModelNotFound, OutOfSpace
 
 SILENT = Watch()
 _ROOM_PER_BYTE = 2.2  # the published file, its converted twin, and what is unpacked on the way
 _ROOM = 64 << 20
+
+
+def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
+    """A name of the registry's table, or a hub id "owner/model" (":file.gguf" behind it picks one of its files).
+
+    Sources are tried in order; what stands in the store already is returned as it is. Raises ModelNotFound,
+    DownloadFailed, WeightsCorrupt, OutOfSpace.
+    """
+    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
+        if store.has(name):
+            return store.find(name)
+        folder = store.partial(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        install(folder, _fetched(store, name, folder, watch), watch)
+        return publish(store, name)
+
+
+def _fetched(store: Store, name: str, folder: Path, watch: Watch) -> Delivery:
+    """From the first source that gives it."""
+    known, complaints = registry.MODELS.get(name), []
+    for place in known.sources if known else (_hub_id(name),):
+        try:
+            source = open_source(place, name, known)
+            check_room(store, name, source.offer.size)
+            watch.offered(source.offer)
+            files = source.fetch(folder, watch)
+            return Delivery(name, source.offer.origin, files, source.offer.licence, known)
+        except (DownloadFailed, ModelNotFound) as error:
+            watch.noted(str(error))
+            complaints.append(error)
+    raise _all_failed(name, complaints)
+
+
+def _all_failed(name: str, complaints: Sequence[ModelError]) -> ModelError:
+    kind = ModelNotFound if isinstance(complaints[-1], ModelNotFound) else DownloadFailed
+    said = " ".join(map(str, complaints))
+    return kind(f"{name} could not be fetched. {said} A GGUF file that you have: ghostdraft models import FILE")
+
+
+def _hub_id(name: str) -> Hub:
+    repo, _, file = name.partition(":")
+    if repo.count("/") != 1:
+        raise ModelNotFound(absent(name))
+    return Hub(repo, file or None)
 
 
 def import_file(store: Store, path: Path, name: str | None = None, watch: Watch = SILENT) -> Checkpoint:
@@ -43,9 +89,7 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
 def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[local_files.SourceFile, ...]:
     total, before, copied = sum(file.stat().st_size for file in files), 0, []
     for file in files:
-        one = local_files.copy(
-            file, folder / file.name, lambda done, start=before: watch.advanced(Stage.COPYING, start + done, total)
-        )
+        one = local_files.copy(file, folder / file.name, from_byte(watch, Stage.COPYING, before, total))
         before += one.size
         copied.append(one)
     return tuple(one for one in copied if one.name not in local_files.COMPANIONS)

@@ -13,6 +13,7 @@ import tokenizers
 
 from ghostdraft.models import specs, tokenizer_files
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
+from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.gguf_header import read_header
 from ghostdraft.models.progress import Stage, Watch
 from ghostdraft.models.registry import KnownModel
@@ -37,10 +38,8 @@ def install(folder: Path, delivery: Delivery, watch: Watch) -> Checkpoint:
     checkpoint = _describe(folder, delivery)
     checkpoint.save()
     try:
-        from ghostdraft.models.cpu.convert import convert
-
         convert(checkpoint, lambda done, total: watch.advanced(Stage.CONVERTING, done, total))
-    except (EngineUnavailable, ImportError) as error:
+    except EngineUnavailable as error:
         watch.noted(str(error))
     return checkpoint
 
@@ -50,7 +49,7 @@ def _describe(folder: Path, delivery: Delivery) -> Checkpoint:
     tokenizer, facts = (
         _read_gguf(weights) if weights[0].suffix == ".gguf" else _read_safetensors(folder, weights, delivery)
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     spec = specs.describe(delivery.name, facts, tokenizer, delivery.licence, delivery.known)
     return Checkpoint(folder, spec, delivery.files, delivery.origin)
 

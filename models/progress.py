@@ -44,3 +44,8 @@ class Watch:
     offered: Callable[[Offer], None] = _ignore
     noted: Callable[[str], None] = _ignore
     advanced: Callable[[Stage, int, int], None] = _ignore
+
+
+def from_byte(watch: Watch, stage: Stage, start: int, total: int) -> Advance:
+    """The `Advance` of a file before which `start` of `total` bytes were done."""
+    return lambda done: watch.advanced(stage, start + done, total)

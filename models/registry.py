@@ -56,10 +56,14 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """`parameters` in billions, `context` in tokens. `sources` are tried in order; `file` is set where it is one."""
+    """`parameters` in billions, `context` in tokens. `sources` are tried in order; `file` is set where it is one.
+
+    `architecture` as in `Shape`: it tells before a download whether an engine runs the model.
+    """
 
     name: str
     family: Family
+    architecture: str
     licence: str
     context: int
     parameters: float
@@ -131,6 +135,7 @@ FAMILIES = (QWEN25, QWEN3, STARCODER2, DEEPSEEK, CODELLAMA, CODEGEMMA, GRANITE, 
 _STARTER = KnownModel(
     name="starter",
     family=QWEN25,
+    architecture="qwen2",
     licence="Apache-2.0",
     context=32768,
     parameters=0.494,
@@ -148,6 +153,7 @@ _STARTER = KnownModel(
 _STARTER_LARGE = KnownModel(
     name="starter-large",
     family=QWEN25,
+    architecture="qwen2",
     licence="Apache-2.0",
     context=32768,
     parameters=1.544,
@@ -166,6 +172,7 @@ _STARTER_LARGE = KnownModel(
 _TINY = KnownModel(
     name="tiny",
     family=SMOLLM2,
+    architecture="llama",
     licence="Apache-2.0",
     context=8192,
     parameters=0.135,
@@ -189,9 +196,11 @@ class _Row:
     drafts: tuple[str, ...] = field(default=())
 
 
-def _rows(family: Family, licence: str, context: int, *rows: _Row) -> tuple[KnownModel, ...]:
+def _rows(family: Family, architecture: str, licence: str, context: int, *rows: _Row) -> tuple[KnownModel, ...]:
     return tuple(
-        KnownModel(row.name, family, licence, context, row.parameters, (Hub(row.repo),), drafts=row.drafts)
+        KnownModel(
+            row.name, family, architecture, licence, context, row.parameters, (Hub(row.repo),), drafts=row.drafts
+        )
         for row in rows
     )
 
@@ -206,6 +215,7 @@ MODELS: Mapping[str, KnownModel] = {
         _TINY,
         *_rows(
             QWEN25,
+            "qwen2",
             "Apache-2.0",
             32768,
             _Row("qwen2.5-coder-0.5b", "Qwen/Qwen2.5-Coder-0.5B", 0.494),
@@ -216,12 +226,14 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             QWEN25,
+            "qwen2",
             "Qwen Research License (not for commercial use)",
             32768,
             _Row("qwen2.5-coder-3b", "Qwen/Qwen2.5-Coder-3B", 3.086, _SMALL_QWEN),
         ),
         *_rows(
             QWEN3,
+            "qwen3_moe",
             "Apache-2.0",
             262144,
             _Row("qwen3-coder-30b", "Qwen/Qwen3-Coder-30B-A3B-Instruct", 30.53),
@@ -229,6 +241,7 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             STARCODER2,
+            "starcoder2",
             "BigCode OpenRAIL-M v1",
             16384,
             _Row("starcoder2-3b", "bigcode/starcoder2-3b", 3.03),
@@ -237,6 +250,7 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             DEEPSEEK,
+            "llama with scaled RoPE",
             "DeepSeek License",
             16384,
             _Row("deepseek-coder-1.3b", "deepseek-ai/deepseek-coder-1.3b-base", 1.346),
@@ -245,6 +259,7 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             CODELLAMA,
+            "llama",
             "Llama 2 Community License",
             16384,
             _Row("codellama-7b", "codellama/CodeLlama-7b-hf", 6.74),
@@ -252,6 +267,7 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             CODEGEMMA,
+            "gemma",
             "Gemma Terms of Use",
             8192,
             _Row("codegemma-2b", "google/codegemma-2b", 2.51),
@@ -259,18 +275,21 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             GRANITE,
+            "llama",
             "Apache-2.0",
             2048,
             _Row("granite-3b-code", "ibm-granite/granite-3b-code-base-2k", 3.48),
         ),
         *_rows(
             GRANITE,
+            "llama",
             "Apache-2.0",
             4096,
             _Row("granite-8b-code", "ibm-granite/granite-8b-code-base-4k", 8.05, ("granite-3b-code",)),
         ),
         *_rows(
             GRANITE,
+            "gpt_bigcode",
             "Apache-2.0",
             8192,
             _Row("granite-20b-code", "ibm-granite/granite-20b-code-base-8k", 20.07, ("granite-3b-code",)),
@@ -278,12 +297,14 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             CODESTRAL,
+            "llama",
             "Mistral AI Non-Production License",
             32768,
             _Row("codestral-22b", "mistralai/Codestral-22B-v0.1", 22.25),
         ),
         *_rows(
             SMOLLM2,
+            "llama",
             "Apache-2.0",
             8192,
             _Row("smollm2-135m", "HuggingFaceTB/SmolLM2-135M", 0.135),

@@ -19,8 +19,6 @@ from ghostdraft.models.gguf_header import GgufHeader
 from ghostdraft.models.registry import Family, KnownModel
 from ghostdraft.models.types import FimTemplate, ModelSpec, Shape, WeightsCorrupt
 
-ENGINE_ARCHITECTURES = ("llama", "qwen2")
-
 _LLAMA_LIKE = {"mistral": "llama"}
 _REPO_TOKENS = ("<|repo_name|>", "<repo_name>", "<reponame>")
 _FILE_TOKENS = ("<|file_sep|>", "<file_sep>", "<|file_separator|>")

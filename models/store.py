@@ -51,7 +51,7 @@ class Store:
         """Raises ModelNotFound where it is not here, WeightsCorrupt where it is damaged."""
         folder = self.folder(name)
         if not self.has(name):
-            raise ModelNotFound(_absent(name))
+            raise ModelNotFound(absent(name))
         if read_manifest(folder).get("format") != FORMAT:
             raise WeightsCorrupt(
                 f"{name} was stored by another version of ghostdraft. Fetch it again: "
@@ -68,7 +68,7 @@ class Store:
         """Removes it, and what an interrupted download of it left. Raises ModelNotFound, ModelError while in use."""
         folders = [folder for folder in (self.folder(name), self.partial(name)) if folder.exists()]
         if not folders:
-            raise ModelNotFound(_absent(name))
+            raise ModelNotFound(absent(name))
         with self.lock(name, lambda: None):
             for folder in folders:
                 _remove_folder(folder)
@@ -108,7 +108,8 @@ def _remove_folder(folder: Path) -> None:
         raise ModelError(f"{folder} cannot be removed ({error.strerror}). Close the editors that use it.") from error
 
 
-def _absent(name: str) -> str:
+def absent(name: str) -> str:
+    """The sentence for a name that is not in the store."""
     if name in registry.MODELS:
         return f"{name} is not on this disk yet. Fetch it: ghostdraft models pull {name}"
     close = registry.suggestions(name)
