@@ -44,7 +44,8 @@ class OtherBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The part of the buffer that the model sees. `prefix + suffix` is a slice of the snapshot's text."""
+    """The part of the buffer that the model sees: `prefix` ends at the cursor, `suffix` begins there, or at the end of
+    its line where the rest of the line only closes what was opened."""
 
     prefix: str
     suffix: str
@@ -54,11 +55,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`stable_prefix`: so many tokens at the start survive the next keystroke at the cursor."""
+    """`stable_prefix`: so many tokens at the start survive the next keystroke at the cursor.
+
+    `lead`: blanks before the cursor that were left out of the tokens; what the model writes has to begin with them.
+    """
 
     token_ids: tuple[int, ...]
     max_new_tokens: int
     stable_prefix: int
+    lead: str = ""
 
 
 class StopReason(StrEnum):
@@ -99,11 +104,15 @@ class Cancel(Protocol):
 
 @dataclass(slots=True)
 class DecodeStats:
-    """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i."""
+    """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i.
+
+    `kept_tokens`: of those generated, how many the stop rules left standing.
+    """
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
     generated_tokens: int = 0
+    kept_tokens: int = 0
     steps: int = 0
     drafted: int = 0
     accepted: int = 0

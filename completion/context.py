@@ -1,0 +1,81 @@
+"""Which part of the buffer the model sees: a window before the cursor and one behind it.
+
+Costs as much as the window, whatever the file's size. Typing keeps both windows where they are: the first begins at
+a place that depends on the text before the cursor in steps of a quarter of its size, and so the model's cache of it
+survives; the second begins behind the cursor, and depends on the text there alone. Knows nothing of tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ghostdraft.completion.types import Context, Snapshot
+
+STEPS = 4  # the first window moves by so many of its parts
+
+CLOSERS_ONLY = re.compile(r"[\s)\]}>'\"`;,:]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Most code points before and behind the cursor: about 1,200 and 300 tokens of code."""
+
+    prefix: int = 4096
+    suffix: int = 1024
+
+    def halved(self) -> Window:
+        return Window(self.prefix // 2, self.suffix // 2)
+
+
+DEFAULT_WINDOW = Window()
+
+
+def gather(snapshot: Snapshot, window: Window) -> Context:
+    """The windows around the cursor; both begin and end at line breaks where there are any."""
+    start = prefix_start(snapshot.text, snapshot.cursor, window.prefix)
+    begin, end = suffix_range(snapshot.text, snapshot.cursor, window.suffix)
+    prefix, suffix = snapshot.text[start : snapshot.cursor], snapshot.text[begin:end]
+    return Context(prefix, suffix, snapshot.language_id, snapshot.uri)
+
+
+def prefix_start(text: str, cursor: int, most: int) -> int:
+    """The first line start behind a multiple of a quarter of `most`; the rest of the file's lines do not matter.
+
+    A line without an end in sight is cut at that multiple.
+    """
+    if cursor <= most:
+        return 0
+    step = max(1, most // STEPS)
+    least = -(-(cursor - most) // step) * step
+    newline = text.find("\n", least - 1, least + step)
+    return newline + 1 if newline >= 0 else least
+
+
+def suffix_range(text: str, cursor: int, most: int) -> tuple[int, int]:
+    """Where the text behind the cursor begins for the model, and where it ends.
+
+    A rest of the line that only closes what was opened is left out: editors type it by themselves, and a window that
+    began with it would change with every bracket.
+    """
+    begin = line_end(text, cursor)
+    if not CLOSERS_ONLY.fullmatch(text, cursor, begin):
+        begin = cursor
+    if len(text) - begin <= most:
+        return begin, len(text)
+    newline = text.rfind("\n", begin, begin + most)
+    return begin, newline + 1 if newline > begin else begin + most
+
+
+def line_start(text: str, cursor: int) -> int:
+    """Where the cursor's line begins. Lines end with \\n, \\r\\n or a lone \\r, as in the Language Server Protocol."""
+    start = text.rfind("\n", 0, cursor) + 1
+    return max(start, text.rfind("\r", start, cursor) + 1)
+
+
+def line_end(text: str, cursor: int) -> int:
+    """Where the cursor's line ends, before its line break. Looks no further than the next one."""
+    newline = text.find("\n", cursor)
+    end = len(text) if newline < 0 else newline
+    lone = text.find("\r", cursor, end)
+    return end if lone < 0 else lone

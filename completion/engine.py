@@ -1,0 +1,139 @@
+"""From a snapshot of the buffer to the text to show: the whole data path. Knows nothing of editors or protocols."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ghostdraft.completion.buffers import Buffers
+from ghostdraft.completion.context import DEFAULT_WINDOW, Window, gather, line_end
+from ghostdraft.completion.decode import Decoder, Step, count
+from ghostdraft.completion.postprocess import Insert, presentable
+from ghostdraft.completion.prompt import Prompter
+from ghostdraft.completion.scene import Scene, look
+from ghostdraft.completion.stopping import Stop, Stopper
+from ghostdraft.completion.stream import TextStream
+from ghostdraft.completion.syntax import Trees
+from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Prompt, Snapshot, StopReason
+from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.registry import control_tokens
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
+
+LEAST_WINDOW = 64  # code points of prefix, below which tokens are cut off instead
+CHAT_MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TELLING = (StopReason.CANCELLED, StopReason.DEADLINE, StopReason.SUFFIX, StopReason.REPETITION)
+
+
+class Loaded(Protocol):
+    """A model that is ready to run; `ghostdraft.models.load.Loaded` is one."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def model(self) -> LanguageModel: ...
+
+
+class Engine:
+    """Owns the model's cache: one request at a time. `drafter` and `sampling` may be exchanged between requests."""
+
+    def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
+        self.decoder = Decoder(loaded.model, drafter, sampling)
+        self._tokenizer = loaded.tokenizer
+        self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
+        self._markers = _markers(loaded.spec)
+        self._prompter = Prompter(loaded.spec, loaded.tokenizer)
+        self._buffers = Buffers(loaded.tokenizer)
+        self._trees = Trees()
+        self._window = window
+
+    def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
+        """What to show at the snapshot's cursor; never raises for anything in the text.
+
+        Prefill that was done before a deadline or a cancellation stays in the model's cache.
+        """
+        started = time.perf_counter()
+        stats = DecodeStats()
+        scene = look(snapshot, self._trees)
+        written, stop = self._write(snapshot, scene, budget, cancel, stats)
+        insert = presentable(written[: stop.keep], scene, self._markers)
+        stats.total_ms = 1000 * (time.perf_counter() - started)
+        return _completion(snapshot, insert, stop.reason, stats)
+
+    def _write(
+        self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats
+    ) -> tuple[str, Stop]:
+        """What the model wrote, and where it ends. A prompt without its last blank is tried first."""
+        buffers = self._buffers.tokens(snapshot)
+        for healed in (True, False):
+            prompt = self._prompt(snapshot, budget, healed)
+            stats.prompt_tokens = len(prompt.token_ids)
+            steps = self.decoder.run(
+                prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline
+            )
+            writer = Writer(scene, TextStream(self._tokenizer, self._hidden), prompt.lead)
+            if writer.take(steps, stats):
+                break
+        stop = writer.stopper.close(_why_ended(writer.stream, budget, cancel))
+        stats.kept_tokens = sum(end <= stop.keep + len(prompt.lead) for end in writer.stream.ends)
+        return writer.stopper.text, Stop(StopReason.CANCELLED, 0) if cancel.is_set() else stop
+
+    def _prompt(self, snapshot: Snapshot, budget: Budget, healed: bool) -> Prompt:
+        """The prompt of the largest window that leaves room for the answer in the model's context."""
+        room = self.decoder.model.context - budget.max_tokens
+        window = self._window
+        while True:
+            prompt = self._prompter.build(gather(snapshot, window), budget.max_tokens, healed)
+            if len(prompt.token_ids) <= room or window.prefix <= LEAST_WINDOW:
+                return replace(prompt, token_ids=prompt.token_ids[-max(room, 1) :])
+            window = window.halved()
+
+
+class Writer:
+    """Takes the model's steps as text until a rule says stop."""
+
+    def __init__(self, scene: Scene, stream: TextStream, lead: str) -> None:
+        self.stopper = Stopper(scene)
+        self.stream = stream
+        self._lead = lead
+
+    def take(self, steps: Iterable[Step], stats: DecodeStats) -> bool:
+        """False where the text does not begin with the blank that the prompt left out."""
+        for step in steps:
+            count(stats, step)
+            text = self.stream.feed(step.token_ids) if step.kind == "verify" else ""
+            if text and not text.startswith(self._lead):
+                return False
+            if text:
+                text, self._lead = text[len(self._lead) :], ""
+            if self.stopper.feed(text) or self.stream.ended:
+                break
+        return True
+
+
+def _why_ended(stream: TextStream, budget: Budget, cancel: Cancel) -> StopReason:
+    if cancel.is_set():
+        return StopReason.CANCELLED
+    if stream.ended:
+        return StopReason.END_OF_TEXT
+    late = budget.deadline is not None and time.monotonic() >= budget.deadline
+    return StopReason.DEADLINE if late else StopReason.MAX_TOKENS
+
+
+def _markers(spec: ModelSpec) -> Sequence[str]:
+    """Names of special tokens, as a model might spell them in plain text."""
+    fim = [token for template in spec.fim for token in control_tokens(template)]
+    return [*fim, *filter(None, (spec.repo_token, spec.file_token)), *CHAT_MARKERS]
+
+
+def _completion(snapshot: Snapshot, insert: Insert, reason: StopReason, stats: DecodeStats) -> Completion:
+    if not insert.text and reason not in TELLING:
+        reason = StopReason.EMPTY
+    end = line_end(snapshot.text, snapshot.cursor) if insert.over_rest else snapshot.cursor
+    return Completion(insert.text, snapshot.cursor, end, reason, stats, insert.ghost)

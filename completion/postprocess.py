@@ -1,0 +1,144 @@
+"""From what the stop rules left standing to what is inserted, and over what. Pure.
+
+Tests apply the edit and look at the lines: everything before the cursor stays, and the rest of the cursor's line is
+contained in what is inserted, in order, wherever it is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ghostdraft.completion.blocks import columns, indentation
+from ghostdraft.completion.brackets import CLOSERS, QUOTES, unmatched_closers
+from ghostdraft.completion.scene import Scene
+
+MODEL_INDENT = 4  # blanks that stand for a tab, where the suggestion does not show its own level
+LEAST_OVERLAP = 3  # code points; a shorter one is chance
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """`text` goes in at the cursor; over the rest of its line if `over_rest`. `ghost`: the part the model wrote."""
+
+    text: str = ""
+    ghost: str = ""
+    over_rest: bool = False
+
+
+def presentable(text: str, scene: Scene, markers: Sequence[str]) -> Insert:
+    """The edit that shows `text`. `markers`: names of special tokens, at which a model that spells one is cut."""
+    text = trimmed(without_markers(text, scene, markers), scene)
+    text = indented(text, scene)
+    if not text.strip():
+        return Insert()
+    insert = joined(text, scene)
+    return Insert(_with_eol(insert.text, scene), _with_eol(insert.ghost, scene), insert.over_rest)
+
+
+def without_markers(text: str, scene: Scene, markers: Sequence[str]) -> str:
+    """Up to the first name of a special token, unless the code around uses such names itself."""
+    around = "\n".join((scene.line, scene.rest, *scene.preceding, *scene.following))
+    places = [at for marker in markers if marker not in around and (at := text.find(marker)) >= 0]
+    return text[: min(places)] if places else text
+
+
+def trimmed(text: str, scene: Scene) -> str:
+    """Without blanks at its end, and without a second blank after one before the cursor."""
+    if not scene.rest.strip():
+        text = text.rstrip()
+    if scene.line.strip() and scene.line[-1:] in (" ", "\t"):
+        text = text.lstrip(" \t")
+    return text
+
+
+def indented(text: str, scene: Scene) -> str:
+    """With tabs or blanks as the file has them, and a first line no deeper than can be."""
+    lines = [_reindented(line, scene, text) for line in text.split("\n")]
+    if not scene.line.strip() and scene.line:
+        lines[0] = _fitting(lines[0], scene)
+    return "\n".join(lines)
+
+
+def _reindented(line: str, scene: Scene, text: str) -> str:
+    lead = indentation(line)
+    if not lead or not scene.indent:
+        return line
+    if scene.indent == "\t":
+        width = _level(text)
+        return "\t" * (lead.count(" ") // width + lead.count("\t")) + line[len(lead) :]
+    return lead.replace("\t", scene.indent) + line[len(lead) :]
+
+
+def _level(text: str) -> int:
+    """How many blanks the suggestion means by one level."""
+    leads = [len(lead) for line in text.split("\n")[1:] if (lead := indentation(line)) and line.strip()]
+    return min([MODEL_INDENT, *leads])
+
+
+def _fitting(line: str, scene: Scene) -> str:
+    """More blanks than stand before the cursor are right below a block's header, or up to the line before."""
+    depth = columns(scene.line + indentation(line))
+    under_header = scene.block is not None and columns(scene.line) <= scene.block.indent
+    deep_enough = max(columns(scene.line), columns(scene.preceding[-1]) if scene.preceding else 0)
+    return line if under_header or depth <= deep_enough else line.lstrip(" \t")
+
+
+def joined(text: str, scene: Scene) -> Insert:
+    """The suggestion, with what it leaves of the rest of the line behind it where it supplies some of that itself."""
+    if not scene.rest.strip():
+        return Insert(text, text)
+    text, supplied = _over_closers(text, scene) if scene.rest_closes else _over_code(text, scene.rest)
+    if not supplied:
+        return Insert(text, text)
+    whole = text + scene.rest[supplied:]
+    return Insert(whole, text, over_rest=True) if whole.strip() != scene.rest.strip() else Insert()
+
+
+def _over_closers(text: str, scene: Scene) -> tuple[str, int]:
+    """The text, and how much of a rest that only closes it supplies; none of the rest's brackets is closed by a
+    bracket of the text's own. Where it leaves some of them open, it ends at the last that it closes."""
+    closing = unmatched_closers(text, scene.quote)
+    at, supplied = -1, 0
+    for i, char in enumerate(scene.rest):
+        found = _supplied_at(char, text, at, closing)
+        if found is None:
+            break
+        at, supplied = found, i + 1
+    left = scene.rest[supplied:].strip()
+    return text[: at + 1] if supplied and left else text, supplied
+
+
+def _supplied_at(char: str, text: str, at: int, closing: Sequence[int]) -> int | None:
+    """Where behind `at` the text supplies `char` of the rest of the line."""
+    if char in CLOSERS or char in QUOTES:
+        return next((place for place in closing if place > at and text[place] == char), None)
+    places = (place for place, other in enumerate(text) if place > at and other == char)
+    return next((place for place in places if _ends_something(text, at, place)), None)
+
+
+def _ends_something(text: str, at: int, place: int) -> bool:
+    """Whether the mark at `place` follows the closer at `at`, or ends its line."""
+    return (at >= 0 and not text[at + 1 : place].strip()) or not text[place + 1 :].split("\n")[0].strip()
+
+
+def _over_code(text: str, rest: str) -> tuple[str, int]:
+    """The text, and how much of a rest with code in it it supplies: all of it somewhere on its first line, or the
+    start of it at that line's end. Only one that supplies all may have more lines."""
+    first, code = text.split("\n")[0], rest.rstrip()
+    if _begins_word(first, first.rfind(code), code):
+        return text, len(code)
+    for length in range(min(len(first), len(code)), LEAST_OVERLAP - 1, -1):
+        if first.endswith(code[:length]) and _begins_word(first, len(first) - length, code):
+            return first, length
+    return first, 0
+
+
+def _begins_word(text: str, at: int, word: str) -> bool:
+    """Whether `word`, found at `at`, is not the tail of a longer word there."""
+    return at >= 0 and not (re.match(r"\w", word) and re.search(r"\w$", text[:at]))
+
+
+def _with_eol(text: str, scene: Scene) -> str:
+    return text.replace("\n", scene.eol)

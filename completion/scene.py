@@ -1,0 +1,119 @@
+"""What stands around the cursor, as the stop rules and the postprocessing see it. Knows nothing of tokens or models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, indentation
+from ghostdraft.completion.brackets import open_quote
+from ghostdraft.completion.context import CLOSERS_ONLY, line_end, line_start
+from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
+from ghostdraft.completion.types import Snapshot
+
+SIGHT = 4096  # code points in each direction
+LINE_BREAK = re.compile(r"\r\n|\n|\r")
+
+Leaves = Callable[[str, int | None, int], Sequence[Leaf]]
+"""`leaves(suggestion, start, end)`: see `Branch.leaves`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    language_id: str
+    line: str  # of the cursor's line what stands before the cursor
+    rest: str  # and what stands behind it
+    preceding: tuple[str, ...] = ()  # lines before it that are not blank, the nearest last
+    following: tuple[str, ...] = ()  # lines behind it that are not blank, the nearest first
+    block: Block | None = None  # the one whose missing body begins on the cursor's empty line
+    literal: Literal | None = None  # what the cursor stands in
+    quote: str = ""  # around that string
+    indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
+    eol: str = "\n"
+    leaves: Leaves | None = None  # None: no grammar
+
+    @property
+    def rest_closes(self) -> bool:
+        """Whether the rest of the line only closes what was opened before, or is empty."""
+        return CLOSERS_ONLY.fullmatch(self.rest) is not None
+
+    def body_missing(self, indent: int) -> bool:
+        """Whether no deeper line than the header at `indent` columns stands behind the cursor."""
+        return not self.following or columns(self.following[0]) <= indent
+
+
+def look(snapshot: Snapshot, trees: Trees) -> Scene:
+    """The scene of the cursor; costs an incremental parse."""
+    text, cursor = snapshot.text, snapshot.cursor
+    start, end = line_start(text, cursor), line_end(text, cursor)
+    before, behind = _lines_before(text, start), _lines_behind(text, end)
+    literal, leaves = _parsed(snapshot, trees)
+    quote = "" if literal is Literal.COMMENT else open_quote(text[start:cursor])
+    scene = Scene(
+        language_id=snapshot.language_id,
+        line=text[start:cursor],
+        rest=text[cursor:end],
+        preceding=tuple(filter(str.strip, before))[-3:],
+        following=tuple(filter(str.strip, behind))[:8],
+        literal=Literal.STRING if quote else literal,
+        quote=quote,
+        indent=_indent([*before, *behind]),
+        eol=_eol(text, start, end),
+        leaves=leaves,
+    )
+    return replace(scene, block=_missing_body(scene, text, cursor))
+
+
+def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None]:
+    part = excerpt(snapshot)
+    syntax = trees.parse(part)
+    if syntax is None:
+        return None, None
+    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves
+
+
+def _missing_body(scene: Scene, text: str, cursor: int) -> Block | None:
+    """The block whose header is the last code before the cursor's empty line, where it has no body yet."""
+    if scene.leaves is None or scene.literal or scene.line.strip() or not scene.rest_closes:
+        return None
+    leaves = scene.leaves("", None, 0)
+    last = header_before(leaves)
+    if last is None:
+        return None
+    start = line_start(text, cursor + last.start)
+    indent = columns(text[start:cursor])
+    header = [leaf for leaf in leaves if start - cursor <= leaf.start <= last.start]
+    return block_opened(header, indent, start - cursor, scene.language_id) if scene.body_missing(indent) else None
+
+
+def _indent(lines: Sequence[str]) -> str:
+    """One level of indentation, where all indented lines agree on tabs or on blanks."""
+    leads = [lead for line in lines if line.strip() and (lead := indentation(line))]
+    if leads and all(lead.strip("\t") == "" for lead in leads):
+        return "\t"
+    if not leads or "\t" in "".join(leads):
+        return ""
+    return " " * gcd(*map(len, leads))
+
+
+def _eol(text: str, start: int, end: int) -> str:
+    """The line break of the cursor's line, or of the line before where it has none."""
+    own = LINE_BREAK.match(text, end)
+    if own is None and start > 0:
+        own = LINE_BREAK.match(text, start - 2) or LINE_BREAK.match(text, start - 1)
+    return own[0] if own else "\n"
+
+
+def _lines_before(text: str, start: int) -> list[str]:
+    """Whole lines, the nearest last."""
+    least = max(0, start - SIGHT)
+    lines = LINE_BREAK.split(text[least:start])[:-1]
+    return lines if least == 0 else lines[1:]
+
+
+def _lines_behind(text: str, end: int) -> list[str]:
+    """Whole lines, the nearest first."""
+    lines = LINE_BREAK.split(text[end : end + SIGHT])[1:]
+    return lines if end + SIGHT >= len(text) else lines[:-1]

@@ -1,0 +1,292 @@
+"""Incremental tree-sitter parses, and the tokens around the cursor. The only file with byte offsets.
+
+What goes in and comes out are code points. A grammar is imported when a document of its language is first parsed.
+Knows nothing of what the tokens mean to a stop rule.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from pathlib import PurePosixPath
+
+from tree_sitter import Language, Node, Parser, Point, Tree, TreeCursor
+
+from ghostdraft.completion.context import prefix_start, suffix_range
+from ghostdraft.completion.types import Edit, Snapshot
+
+# LSP languageId -> (module, its entry point)
+GRAMMARS = {
+    "python": ("tree_sitter_python", "language"),
+    "javascript": ("tree_sitter_javascript", "language"),
+    "javascriptreact": ("tree_sitter_javascript", "language"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+    "typescriptreact": ("tree_sitter_typescript", "language_tsx"),
+    "go": ("tree_sitter_go", "language"),
+    "rust": ("tree_sitter_rust", "language"),
+    "java": ("tree_sitter_java", "language"),
+    "c": ("tree_sitter_c", "language"),
+    "cpp": ("tree_sitter_cpp", "language"),
+    "csharp": ("tree_sitter_c_sharp", "language"),
+    "ruby": ("tree_sitter_ruby", "language"),
+    "php": ("tree_sitter_php", "language_php"),
+    "shellscript": ("tree_sitter_bash", "language"),
+    "html": ("tree_sitter_html", "language"),
+    "css": ("tree_sitter_css", "language"),
+    "json": ("tree_sitter_json", "language"),
+    "jsonc": ("tree_sitter_json", "language"),
+    "yaml": ("tree_sitter_yaml", "language"),
+    "toml": ("tree_sitter_toml", "language"),
+    "lua": ("tree_sitter_lua", "language"),
+    "sql": ("tree_sitter_sql", "language"),
+    "kotlin": ("tree_sitter_kotlin", "language"),
+    "swift": ("tree_sitter_swift", "language"),
+}
+
+LANGUAGES_BY_SUFFIX = {
+    "py": "python", "pyi": "python", "pyw": "python",
+    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "javascriptreact",
+    "ts": "typescript", "mts": "typescript", "cts": "typescript", "tsx": "typescriptreact",
+    "go": "go", "rs": "rust", "java": "java",
+    "c": "c", "h": "c", "cc": "cpp", "cpp": "cpp", "cxx": "cpp", "hh": "cpp", "hpp": "cpp", "hxx": "cpp",
+    "cs": "csharp", "rb": "ruby", "rake": "ruby", "php": "php",
+    "sh": "shellscript", "bash": "shellscript", "zsh": "shellscript",
+    "html": "html", "htm": "html", "css": "css", "json": "json", "jsonc": "jsonc", "yaml": "yaml", "yml": "yaml",
+    "toml": "toml", "lua": "lua", "sql": "sql", "kt": "kotlin", "kts": "kotlin", "swift": "swift",
+}  # fmt: skip
+
+CONTINUATION = bytes(range(0x80, 0xC0))  # UTF-8 bytes that begin no character
+MOST_EDITS = 64  # more are taken as one
+MOST_PARSED = 262_144  # code points; of a longer document a part around the cursor is parsed: a reparse is linear
+BRANCH = 4096  # code points before the cursor that are parsed again with a suggestion behind them
+
+
+class Literal(StrEnum):
+    STRING = "string"
+    COMMENT = "comment"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A token of the grammar, a comment being one: its name, and its range in the text."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def excerpt(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, or of a long document the part around the cursor; typing moves its start in large steps."""
+    if len(snapshot.text) <= MOST_PARSED:
+        return snapshot
+    start = prefix_start(snapshot.text, snapshot.cursor, MOST_PARSED // 2)
+    _, end = suffix_range(snapshot.text, snapshot.cursor, MOST_PARSED // 2)
+    return replace(snapshot, text=snapshot.text[start:end], cursor=snapshot.cursor - start, edits=None)
+
+
+def language_of(path: str) -> str:
+    """The LSP languageId of a file, by its name's suffix; "plaintext" where it is unknown."""
+    return LANGUAGES_BY_SUFFIX.get(PurePosixPath(path).suffix[1:].lower(), "plaintext")
+
+
+class Trees:
+    """The last trees of the documents most recently asked for; at most `capacity`, so that memory stays bounded."""
+
+    def __init__(self, capacity: int = 16) -> None:
+        self._capacity = capacity
+        self._known: OrderedDict[str, Syntax] = OrderedDict()
+
+    def parse(self, snapshot: Snapshot) -> Syntax | None:
+        """The syntax of the snapshot, reparsed where it changed since its document's last one; None: no grammar."""
+        if snapshot.language_id not in GRAMMARS:
+            return None
+        known = self._known.pop(snapshot.uri, None)
+        if known is None or known.language_id != snapshot.language_id:
+            known = Syntax.parsed(snapshot.text, snapshot.language_id)
+        else:
+            known = known.edited(_edits_between(known.text, snapshot))
+        self._known[snapshot.uri] = known
+        if len(self._known) > self._capacity:
+            self._known.popitem(last=False)
+        return known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """One text and its tree. Places are code points from the text's start."""
+
+    text: str
+    language_id: str
+    tree: Tree
+
+    @staticmethod
+    def parsed(text: str, language_id: str) -> Syntax:
+        return Syntax(text, language_id, _parser(language_id).parse(_utf8(text)))
+
+    def edited(self, edits: Iterable[Edit]) -> Syntax:
+        """The syntax after the edits, in order; what they did not touch is not parsed again."""
+        tree, text = self.tree.copy(), self.text
+        for edit in edits:
+            _shift(tree, text, edit)
+            text = applied(text, edit)
+        return Syntax(text, self.language_id, _parser(self.language_id).parse(_utf8(text), tree))
+
+    def literal(self, at: int) -> Literal | None:
+        """Whether the place `at` lies inside a string or a comment."""
+        node = self._literal_node(at)
+        if node is None:
+            return None
+        return Literal.COMMENT if "comment" in node.type else Literal.STRING
+
+    def _literal_node(self, at: int) -> Node | None:
+        """The outermost string or comment around `at`."""
+        place = len(_utf8(self.text[:at]))
+        node = self.tree.root_node.descendant_for_byte_range(max(place - 1, 0), place)
+        found = None
+        while node is not None:
+            found = node if _holds(node, place) else found
+            node = node.parent
+        return found
+
+    def outside_literals(self, at: int) -> int:
+        """`at`, or the end of the string or comment that it lies in."""
+        node = self._literal_node(at)
+        return at if node is None else _code_points(_utf8(self.text)[: node.end_byte])
+
+    def leaves(self, start: int, end: int) -> list[Leaf]:
+        """The tokens that lie within the code points [start, end)."""
+        skipped = _utf8(self.text[:start])
+        wanted = _utf8(self.text[start:end])
+        first, last = len(skipped), len(skipped) + len(wanted)
+
+        def code_point(place: int) -> int:
+            return start + _code_points(wanted[: place - first])
+
+        nodes = _leaf_nodes(self.tree.walk(), first, last)
+        return [Leaf(_leaf_kind(node), code_point(node.start_byte), code_point(node.end_byte)) for node in nodes]
+
+
+class Branch:
+    """The text before the cursor, as it grows by a suggestion. What stands behind the cursor is not in it, so that
+    no bracket of the suggestion is taken for one there. Places are code points from the cursor on, negative before it.
+    """
+
+    def __init__(self, syntax: Syntax, cursor: int) -> None:
+        start = syntax.outside_literals(prefix_start(syntax.text, cursor, BRANCH))
+        before = syntax.text[start:cursor]
+        self._before = len(before)
+        self._syntax = Syntax.parsed(before, syntax.language_id)
+
+    def leaves(self, suggestion: str, start: int | None, end: int) -> list[Leaf]:
+        """The tokens within [start, end) of the text before the cursor with `suggestion` behind it; without `start`,
+        from as far back as is known."""
+        written = self._syntax.text[self._before :]
+        if written != suggestion:
+            shared = len(written) if suggestion.startswith(written) else 0
+            edit = Edit(self._before + shared, len(self._syntax.text), suggestion[shared:])
+            self._syntax = self._syntax.edited([edit])
+        first = 0 if start is None else max(self._before + start, 0)
+        leaves = self._syntax.leaves(first, self._before + end)
+        return [Leaf(leaf.kind, leaf.start - self._before, leaf.end - self._before) for leaf in leaves]
+
+
+def applied(text: str, edit: Edit) -> str:
+    return text[: edit.start] + edit.text + text[edit.end :]
+
+
+def difference(old: str, new: str) -> Edit:
+    """One edit that leads from `old` to `new`."""
+    start = _shared(old, new)
+    most = min(len(old), len(new)) - start
+    behind = _shared(old[len(old) - most :][::-1], new[len(new) - most :][::-1])
+    return Edit(start, len(old) - behind, new[start : len(new) - behind])
+
+
+def _shared(one: str, other: str) -> int:
+    """The length of the common start, by bisection: comparing slices is quick."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _edits_between(old: str, snapshot: Snapshot) -> tuple[Edit, ...]:
+    """The snapshot's own edits where they lead from `old` to its text, else one that does."""
+    if old == snapshot.text:
+        return ()
+    if snapshot.edits is not None and len(snapshot.edits) <= MOST_EDITS:
+        text = old
+        for edit in snapshot.edits:
+            text = applied(text, edit)
+        if text == snapshot.text:
+            return snapshot.edits
+    return (difference(old, snapshot.text),)
+
+
+@cache
+def _parser(language_id: str) -> Parser:
+    module, entry = GRAMMARS[language_id]
+    return Parser(Language(getattr(importlib.import_module(module), entry)()))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _code_points(text: bytes) -> int:
+    return len(text.translate(None, CONTINUATION))
+
+
+def _shift(tree: Tree, text: str, edit: Edit) -> None:
+    """Tells the tree of `text` where `edit` moves its nodes."""
+    start = _extent(text[: edit.start])
+    old_end = _extent(text[: edit.end])
+    new_end = _extent(text[: edit.start] + edit.text)
+    tree.edit(start[0], old_end[0], new_end[0], start[1], old_end[1], new_end[1])
+
+
+def _extent(text: str) -> tuple[int, Point]:
+    """Bytes, and rows and bytes in the last row."""
+    return len(_utf8(text)), Point(text.count("\n"), len(_utf8(text[text.rfind("\n") + 1 :])))
+
+
+def _leaf_nodes(cursor: TreeCursor, first: int, last: int) -> Iterator[Node]:
+    """Nodes without children within the bytes [first, last), in order; comments whole. None that was only assumed."""
+    if cursor.goto_first_child_for_byte(first) is None:
+        return
+    while True:
+        node = cursor.node
+        assert node is not None
+        if node.start_byte >= last:
+            return
+        descends = "comment" not in node.type and cursor.goto_first_child_for_byte(first) is not None
+        if descends:
+            continue
+        if first <= node.start_byte < node.end_byte <= last and not node.is_missing:
+            yield node
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+def _leaf_kind(node: Node) -> str:
+    return "comment" if "comment" in node.type else node.type
+
+
+def _holds(node: Node, place: int) -> bool:
+    """Whether it is a string or comment that begins before `place` and ends behind it; a comment may end there."""
+    if "comment" in node.type:
+        return node.start_byte < place <= node.end_byte
+    is_string = any(word in node.type for word in ("string", "char", "heredoc"))
+    return is_string and node.start_byte < place < node.end_byte
