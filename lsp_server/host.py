@@ -1,0 +1,142 @@
+"""The one model of this process and the one thread that it runs on. Knows nothing of connections or documents.
+
+What callers give up on is not waited for, but the thread is theirs no longer only once the engine has stopped: so
+snapshots reach the engine in the order in which they were handed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+class State(StrEnum):
+    OFF = "off"
+    LOADING = "loading"
+    READY = "ready"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`message` is a sentence for the user, empty where there is nothing to say."""
+
+    state: State
+    model: str = ""
+    message: str = ""
+
+
+class Engine(Protocol):
+    """`ghostdraft.completion.engine.Engine`, as far as it is used here."""
+
+    def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
+
+
+Load = Callable[[str, str], Engine]
+"""Model and drafter by name to an engine; slow, may raise ModelError."""
+
+
+class ModelUnavailable(Exception):
+    """There is no model to ask; the message says why and what to do."""
+
+
+class ModelHost:
+    """To be used on the event loop's thread. `on_status` hears each change there."""
+
+    def __init__(self, load: Load, on_status: Callable[[Status], None]) -> None:
+        self._load = load
+        self._on_status = on_status
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ghostdraft-engine")
+        self._turn = asyncio.Lock()
+        self._engine: Engine | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self.status = Status(State.OFF)
+
+    def load(self, model: str, drafter: str) -> asyncio.Task[None]:
+        """Begins to load. The returned task raises what the loading raised."""
+        self._engine = None
+        self.announce(Status(State.LOADING, model))
+        self._loading = asyncio.create_task(self._replace(model, drafter))
+        return self._loading
+
+    def unload(self) -> None:
+        self._engine = None
+        self._loading = None
+        self.announce(Status(State.OFF))
+
+    def announce(self, status: Status) -> None:
+        if status != self.status:
+            self.status = status
+            self._on_status(status)
+
+    async def ready(self) -> None:
+        """Waits for the model. Raises ModelUnavailable where none will come."""
+        if self._loading is not None and not self._loading.done():
+            await asyncio.wait([self._loading])
+        if self.status.state is not State.READY:
+            raise ModelUnavailable(self.status.message or "Ghostdraft is switched off.")
+
+    async def complete(self, prepare: Callable[[], Snapshot], budget: Budget) -> Completion:
+        """Runs the engine on what `prepare` gives at this request's turn. Cancelling this stops the engine."""
+        cancel = threading.Event()
+        running = asyncio.create_task(self._run(prepare, budget, cancel))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancel.set()
+            running.add_done_callback(_report)
+            raise
+
+    async def _run(self, prepare: Callable[[], Snapshot], budget: Budget, cancel: threading.Event) -> Completion:
+        async with self._turn:
+            if cancel.is_set():
+                raise asyncio.CancelledError
+            if self._engine is None:
+                raise ModelUnavailable("The model was exchanged meanwhile: ask again.")
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, self._engine.complete, prepare(), budget, cancel)
+
+    async def _replace(self, model: str, drafter: str) -> None:
+        loop = asyncio.get_running_loop()
+        this = asyncio.current_task()
+        try:
+            engine = await loop.run_in_executor(self._thread, self._load, model, drafter)
+        except Exception as error:
+            if self._loading is this:
+                self.announce(Status(State.ERROR, model, _sentence(error)))
+            raise
+        if self._loading is this:
+            self._engine = engine
+            self.announce(Status(State.READY, model))
+
+
+def load_engine(model: str, drafter: str) -> Engine:
+    """The real engine. Raises ModelError, in a sentence with the mend."""
+    from ghostdraft.completion.engine import Engine as RealEngine
+    from ghostdraft.drafting import make
+    from ghostdraft.models.load import load
+    from ghostdraft.models.sampling import Sampling
+
+    return RealEngine(load(model), make(drafter), Sampling.GREEDY)
+
+
+def _sentence(error: Exception) -> str:
+    from ghostdraft.models.types import ModelError
+
+    return str(error) if isinstance(error, ModelError) else f"The model could not be loaded ({type(error).__name__})."
+
+
+def _report(abandoned: asyncio.Task[Completion]) -> None:
+    """An engine that fails after its caller left has nobody else to tell."""
+    if not abandoned.cancelled() and (error := abandoned.exception()) is not None:
+        logger.error("the engine failed with %s", type(error).__name__)

@@ -1,0 +1,149 @@
+"""Brings the model that the settings name to the host, and tells the client how that goes: status, progress, offers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ghostdraft.lsp_server.host import Load, ModelHost, State, Status
+from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode, RpcError
+from ghostdraft.lsp_server.progress import Progress
+
+if TYPE_CHECKING:
+    from ghostdraft.models.progress import Stage, Watch
+
+logger = logging.getLogger(__name__)
+
+Pull = Callable[[str, "Watch"], object]
+"""Fetches a model by name into the store; slow, may raise ModelError."""
+
+STATUS = "ghostdraft/status"
+PULL = "Pull"
+NOT_NOW = "Not now"
+ERROR, WARNING, INFO = 1, 2, 3  # window/showMessage
+
+
+class ModelKeeper:
+    """To be used on the event loop's thread."""
+
+    def __init__(self, connection: Connection, load: Load, pull: Pull) -> None:
+        self.host = ModelHost(load, self.tell_status)
+        self.shows_progress = False
+        self._connection = connection
+        self._pull = pull
+        self._wanted: tuple[str, str] | None = None  # model and drafter
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pulling: asyncio.Task[None] | None = None
+
+    def want(self, model: str, drafter: str) -> None:
+        """From now on this model, with this drafter."""
+        if (model, drafter) != self._wanted:
+            self._wanted = (model, drafter)
+            self._begin(self._follow(model, self.host.load(model, drafter)))
+
+    def want_none(self) -> None:
+        if self._wanted is not None or self.host.status.state is not State.OFF:
+            self._wanted = None
+            self.host.unload()
+
+    def pull(self) -> asyncio.Task[None]:
+        """Fetches the wanted model and loads it. The returned task raises RpcError where that fails."""
+        if self._pulling is None or self._pulling.done():
+            self._pulling = self._begin(self._fetch_and_load())
+        return self._pulling
+
+    def tell_status(self, status: Status) -> None:
+        logger.info("model %s is %s", status.model or "-", status.state)
+        self._connection.notify(STATUS, {"state": status.state, "model": status.model, "message": status.message})
+
+    def tell(self, kind: int, message: str) -> None:
+        self._connection.notify("window/showMessage", {"type": kind, "message": message})
+
+    async def _follow(self, model: str, loading: asyncio.Task[None]) -> None:
+        """Shows how the loading goes, and what to do where it failed."""
+        from ghostdraft.models.types import ModelNotFound
+
+        progress = Progress(self._connection, self.shows_progress)
+        await progress.begin(f"Ghostdraft: loading {model}")
+        await asyncio.wait([loading])
+        progress.end(self.host.status.state)
+        match loading.exception():
+            case None:
+                return
+            case ModelNotFound():
+                await self._offer(model)
+            case _:
+                self.tell(ERROR, self.host.status.message)
+
+    async def _offer(self, model: str) -> None:
+        """Says what is missing, and pulls it where the user wants that."""
+        from ghostdraft.models.registry import MODELS
+
+        known = MODELS.get(model)
+        if known is None:
+            self.tell(ERROR, self.host.status.message)
+            return
+        size = f"{known.file.size / 1e6:,.0f} MB, " if known.file else ""
+        question = f"Ghostdraft: the model {model} ({size}{known.licence}) is not on this disk yet. Pull it now?"
+        actions = [{"title": PULL}, {"title": NOT_NOW}]
+        try:
+            answer = await self._connection.request(
+                "window/showMessageRequest", {"type": INFO, "message": question, "actions": actions}
+            )
+        except RpcError:
+            return
+        if isinstance(answer, dict) and answer.get("title") == PULL:
+            self.pull()
+
+    async def _fetch_and_load(self) -> None:
+        if self._wanted is None:
+            raise RpcError(ErrorCode.REQUEST_FAILED, "Ghostdraft is switched off: no model is wanted.")
+        model, drafter = self._wanted
+        await self._fetch(model)
+        await self._follow(model, self.host.load(model, drafter))
+
+    async def _fetch(self, model: str) -> None:
+        from ghostdraft.models.types import ModelError
+
+        self.host.announce(Status(State.LOADING, model, f"Pulling {model}."))
+        progress = Progress(self._connection, self.shows_progress)
+        await progress.begin(f"Ghostdraft: pulling {model}")
+        try:
+            await asyncio.to_thread(self._pull, model, self._watch(progress))
+        except ModelError as error:
+            self.host.announce(Status(State.ERROR, model, str(error)))
+            self.tell(ERROR, str(error))
+            raise RpcError(ErrorCode.REQUEST_FAILED, str(error)) from error
+        finally:
+            progress.end(model)
+
+    def _watch(self, progress: Progress) -> Watch:
+        from ghostdraft.models.progress import Watch
+
+        loop = asyncio.get_running_loop()
+
+        def advanced(stage: Stage, done: int, total: int) -> None:
+            loop.call_soon_threadsafe(progress.report, stage.value, done, total)
+
+        return Watch(advanced=advanced)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.info("could not bring the model: %s", type(error).__name__)
+
+
+def pull_model(model: str, watch: Watch) -> None:
+    """Into the user's store. Raises ModelError."""
+    from ghostdraft.models.acquire import pull
+    from ghostdraft.models.store import Store
+
+    pull(Store(), model, watch)

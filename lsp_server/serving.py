@@ -1,0 +1,46 @@
+"""`ghostdraft serve`: one client on standard input and output, and a log on standard error that holds no user text."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ghostdraft.lsp_server import transport
+from ghostdraft.lsp_server.host import load_engine
+from ghostdraft.lsp_server.keeper import pull_model
+from ghostdraft.lsp_server.server import Server
+from ghostdraft.lsp_server.settings import user_settings
+
+LEVELS = ("error", "warning", "info", "debug")
+
+
+def serve_stdio(log_level: str) -> None:
+    """Serves until the client ends, and then ends this process."""
+    stdio = transport.claim_stdio()
+    log_to_stderr(log_level)
+    settings, warnings = user_settings()
+    transport.end_process(asyncio.run(_serve(stdio, settings, warnings)))
+
+
+async def _serve(stdio: transport.Stdio, settings: Any, warnings: tuple[str, ...]) -> int:
+    asyncio.get_running_loop().set_exception_handler(_log_failure)
+    server = Server(settings, warnings, load_engine, pull_model, transport.Writer(stdio.outgoing))
+    return await transport.serve(server, stdio.incoming)
+
+
+def log_to_stderr(level: str) -> None:
+    """Our own words only: other packages' loggers may quote what they are given."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    ours = logging.getLogger("ghostdraft")
+    ours.addHandler(handler)
+    ours.setLevel(level.upper())
+    ours.propagate = False
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
+def _log_failure(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """In place of asyncio's own, which would print the arguments of the failed call."""
+    kind = type(context.get("exception")).__name__
+    logging.getLogger(__name__).error("an unexpected %s in the event loop", kind)

@@ -1,0 +1,260 @@
+"""Fakes small enough to read: models with a known next token, a tokenizer of bytes, drafters good and bad."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
+from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.sampling import Sampling, draw, probabilities
+from ghostdraft.models.types import FloatArray, IntArray, Pass, Shape
+
+Tokens = tuple[int, ...]
+LogitsOf = Callable[[Tokens], FloatArray]  # what follows these tokens: [vocab]
+Plan = Callable[[Tokens, int], Draft]  # all tokens so far, how many more may be drafted
+
+
+def shape(vocab: int, context: int = 4096) -> Shape:
+    return Shape("llama", 2, 8, 1, 1, 8, 16, vocab, context, 10_000.0, 1e-5, qkv_bias=False, tied=False)
+
+
+class ByteTokenizer:
+    """Token id = byte; special tokens stand behind them."""
+
+    def __init__(self, special: Sequence[str] = ()) -> None:
+        self.special = {name: 256 + i for i, name in enumerate(special)}
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        for name, token in self.special.items() if special else ():
+            before, found, after = text.partition(name)
+            if found:
+                return [*self.encode(before, special), token, *self.encode(after, special)]
+        return list(text.encode())
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        names = {token: name.encode() for name, token in self.special.items()}
+        return b"".join(names.get(token) or bytes([token]) for token in token_ids)
+
+    def token_id(self, token: str) -> int | None:
+        return self.special.get(token)
+
+
+class CheckedModel:
+    """Holds its callers to the contract of `LanguageModel`; what follows the tokens of a row is for `_logits`."""
+
+    def __init__(self, vocab: int, context: int = 4096, max_rows: int = 32) -> None:
+        self.shape = shape(vocab, context)
+        self.context = context
+        self.max_rows = max_rows
+        self.length = 0
+        self.passes: list[int] = []  # rows of each pass
+        self._paths: list[Tokens] | None = None  # rows of the last pass: the rows that lead to each, itself the last
+
+    def forward(
+        self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
+    ) -> Pass:
+        tokens = tuple(int(token) for token in token_ids)
+        parents = range(-1, len(tokens) - 1) if parents is None else parents
+        if not 0 < len(tokens) <= self.max_rows or self.length + len(tokens) > self.context:
+            raise ValueError(f"{len(tokens)} rows behind {self.length} tokens do not fit")
+        assert len(parents) == len(tokens)
+        assert all(-1 <= parent < i for i, parent in enumerate(parents))
+        assert all(0 <= token < self.shape.vocab for token in tokens)
+        paths: list[Tokens] = []
+        for i, parent in enumerate(parents):
+            paths.append((*(paths[parent] if parent >= 0 else ()), i))
+        self.passes.append(len(tokens))
+        self._paths = paths
+        rows = self._rows(tokens, paths)
+        empty = np.zeros((0, self.shape.vocab), np.float32)
+        return Pass(np.stack([rows[i] for i in logit_rows]) if logit_rows else empty)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        assert self._paths is not None, "keep needs a pass before it"
+        path = tuple(rows)
+        assert path == () or path == self._paths[path[-1]], "rows must be a path from the root"
+        self._keep(path)
+        self.length += len(path)
+        self._paths = None
+
+    def truncate(self, length: int) -> None:
+        assert 0 <= length <= self.length
+        self.length = length
+        self._paths = None
+
+    def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
+        raise NotImplementedError
+
+    def _keep(self, path: Tokens) -> None:
+        raise NotImplementedError
+
+
+class FakeModel(CheckedModel):
+    """Its logits are a function of all tokens before; its KV cache is the list of those tokens."""
+
+    def __init__(self, logits_of: LogitsOf, vocab: int, context: int = 4096, max_rows: int = 32) -> None:
+        super().__init__(vocab, context, max_rows)
+        self.kept: Tokens = ()
+        self.logits = logits_of
+        self._last: Tokens = ()
+
+    def truncate(self, length: int) -> None:
+        super().truncate(length)
+        self.kept = self.kept[:length]
+
+    def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
+        self._last = tokens
+        return [self.logits((*self.kept, *(tokens[i] for i in path))) for path in paths]
+
+    def _keep(self, path: Tokens) -> None:
+        self.kept = (*self.kept, *(self._last[i] for i in path))
+
+
+class TinyTransformer(CheckedModel):
+    """Two layers of attention with keys and values really cached, in float64. A row is computed alone, by the same
+    operations however many ride along, so that its logits do not depend on them."""
+
+    def __init__(self, vocab: int, context: int = 32, max_rows: int = 16, hidden: int = 8, seed: int = 0) -> None:
+        super().__init__(vocab, context, max_rows)
+        rng = np.random.default_rng(seed)
+        self._embed = rng.normal(size=(vocab, hidden))
+        self._place = rng.normal(size=(context, hidden))
+        self._head = rng.normal(scale=1.5 / hidden, size=(hidden, vocab))
+        self._layers = [rng.normal(scale=0.6, size=(5, hidden, hidden)) for _ in range(2)]
+        self._cache = np.zeros((2, 2, context, hidden))  # layer, key or value, position, hidden
+        self._new = np.zeros((2, 2, 0, hidden))
+
+    def logits(self, tokens: Tokens) -> FloatArray:
+        """What follows `tokens`, computed without any cache: [vocab]."""
+        x = self._embed[list(tokens)] + self._place[: len(tokens)]
+        future = np.triu(np.full((len(tokens), len(tokens)), -np.inf), 1)
+        for query, key, value, up, down in self._layers:
+            x = x + _softmax((x @ query) @ (x @ key).T + future) @ (x @ value)
+            x = x + np.tanh(x @ up) @ down
+        return (x[-1] @ self._head).astype(np.float32)
+
+    def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
+        self._new = np.zeros((2, 2, len(tokens), self._embed.shape[1]))
+        return [self._row(token, path) for token, path in zip(tokens, paths, strict=True)]
+
+    def _row(self, token: int, path: Tokens) -> FloatArray:
+        x = self._embed[token] + self._place[self.length + len(path) - 1]
+        for layer, (query, key, value, up, down) in enumerate(self._layers):
+            self._new[layer, :, path[-1]] = x @ key, x @ value
+            keys, values = np.concatenate(
+                (self._cache[layer, :, : self.length], self._new[layer][:, list(path)]), axis=1
+            )
+            x = x + _softmax(keys @ (x @ query)) @ values
+            x = x + np.tanh(x @ up) @ down
+        return (x @ self._head).astype(np.float32)
+
+    def _keep(self, path: Tokens) -> None:
+        self._cache[:, :, self.length : self.length + len(path)] = self._new[:, :, list(path)]
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def hashed_logits(vocab: int, seed: int = 0, memory: int = 3, spread: float = 1.5) -> LogitsOf:
+    """Normal logits, fixed by the last `memory` tokens and how many tokens there are before them."""
+    known: dict[tuple[int, Tokens], FloatArray] = {}
+
+    def logits_of(tokens: Tokens) -> FloatArray:
+        key = (len(tokens), tokens[-memory:])
+        if key not in known:
+            digest = hashlib.blake2b(repr((seed, key)).encode(), digest_size=8).digest()
+            rng = np.random.default_rng(int.from_bytes(digest, "little"))
+            known[key] = rng.normal(scale=spread, size=vocab).astype(np.float32)
+        return known[key]
+
+    return logits_of
+
+
+def next_token_logits(vocab: int, next_token: Callable[[Tokens], int]) -> LogitsOf:
+    """All weight on `next_token` of the tokens before."""
+
+    def logits_of(tokens: Tokens) -> FloatArray:
+        logits = np.zeros(vocab, np.float32)
+        logits[next_token(tokens)] = 10.0
+        return logits
+
+    return logits_of
+
+
+@dataclass
+class FakeDrafter:
+    """Proposes what `plan` makes of all tokens so far and the number allowed; remembers what it was told."""
+
+    plan: Plan
+    name: str = "fake"
+    tokens: Tokens = ()
+    verdicts: list[Verdict] = field(default_factory=list)
+    allowed: list[int] = field(default_factory=list)
+
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:  # noqa: ARG002
+        self.tokens = tuple(token_ids)
+
+    def propose(self, max_tokens: int) -> Draft:
+        self.allowed.append(max_tokens)
+        return self.plan(self.tokens, max_tokens)
+
+    def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
+        assert len(result.logits) == len(draft) + 1
+        self.verdicts.append(verdict)
+        self.tokens = (*self.tokens, *(draft.token_ids[i] for i in verdict.accepted), verdict.next_token)
+
+    def reset(self) -> None:
+        pass
+
+
+def sampled_line(
+    logits_of: LogitsOf, sampling: Sampling, rng: np.random.Generator, length: int
+) -> Callable[..., Draft]:
+    """A plan that draws a line from the model `logits_of` and says which distributions it drew from."""
+
+    def plan(tokens: Tokens, max_tokens: int) -> Draft:
+        drawn: list[int] = []
+        probs = []
+        for _ in range(min(length, max_tokens)):
+            probs.append(probabilities(logits_of((*tokens, *drawn)), sampling))
+            drawn.append(draw(probs[-1], rng))
+        return Draft.line(drawn, np.stack(probs)) if drawn else Draft()
+
+    return plan
+
+
+class Never:
+    """A cancel token that nobody sets."""
+
+    def is_set(self) -> bool:
+        return False
+
+
+def line_before_cursor(snapshot: Snapshot) -> str:
+    return snapshot.text[: snapshot.cursor].splitlines()[-1] if snapshot.cursor else ""
+
+
+@dataclass
+class FakeEngine:
+    """Completes with what `says` makes of the snapshot, once `gate` is open, or stops when it is cancelled."""
+
+    says: Callable[[Snapshot], str] = line_before_cursor
+    gate: threading.Event = field(default_factory=threading.Event)
+    seen: list[tuple[Snapshot, Budget]] = field(default_factory=list)
+    cancelled: int = 0
+
+    def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
+        self.seen.append((snapshot, budget))
+        while not self.gate.is_set() and not cancel.is_set():
+            time.sleep(0.001)
+        self.cancelled += cancel.is_set()
+        text, reason = ("", StopReason.CANCELLED) if cancel.is_set() else (self.says(snapshot), StopReason.LINE)
+        return Completion(text, snapshot.cursor, snapshot.cursor, reason, DecodeStats(), text)

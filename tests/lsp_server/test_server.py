@@ -1,0 +1,583 @@
+"""The server's handlers with a fake engine: what it answers, to whom, and what the engine got to see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ghostdraft.completion.types import Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
+from ghostdraft.lsp_server.jsonrpc import ErrorCode
+from ghostdraft.models.progress import Stage
+from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
+from tests.fakes import FakeEngine
+from tests.lsp_server.harness import URI, Harness, inline_completion, run
+
+
+def open_gate(engine: FakeEngine | None = None) -> FakeEngine:
+    engine = engine or FakeEngine()
+    engine.gate.set()
+    return engine
+
+
+def has_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(has_null(item) for item in value.values())
+    return any(map(has_null, value)) if isinstance(value, list) else value is None
+
+
+def test_capabilities_and_encoding() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        offered = {"general": {"positionEncodings": ["utf-7", "utf-8", "utf-16"]}}
+        result = await harness.start(capabilities=offered)
+        assert result["capabilities"]["positionEncoding"] == "utf-8"
+        assert result["capabilities"]["inlineCompletionProvider"] == {}
+        assert result["capabilities"]["textDocumentSync"] == {"openClose": True, "change": 2}
+        assert result["serverInfo"]["name"] == "ghostdraft"
+
+    run(scenario())
+
+
+def test_item_has_an_explicit_range_a_command_with_an_id_and_no_nulls() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate(FakeEngine(says=lambda _: "return 1")))
+        await harness.start()
+        harness.open("def f():\n    '😀'; \n")
+        answer = await harness.answer(harness.complete(1, 10))
+        place = {"line": 1, "character": 10}
+        (item,) = answer["result"]["items"]
+        assert not has_null(answer["result"])
+        assert item["insertText"] == "return 1"
+        assert item["range"] == {"start": place, "end": place}
+        assert item["command"]["command"] == "ghostdraft.accepted"
+        accepted = {"command": "ghostdraft.accepted", "arguments": item["command"]["arguments"]}
+        assert await harness.result(harness.ask("workspace/executeCommand", accepted)) is None
+        ((snapshot, budget),) = harness.engine.seen
+        assert snapshot.text[: snapshot.cursor].endswith("'😀'; ")
+        assert budget.deadline is None
+
+    run(scenario())
+
+
+class ToTheEndOfTheLine:
+    """Replaces the rest of the cursor's line."""
+
+    def complete(self, snapshot: Snapshot, *_: object) -> Completion:
+        end = snapshot.text.index("\n", snapshot.cursor)
+        text = "1, 2)" + snapshot.text[snapshot.cursor : end]
+        return Completion(text, snapshot.cursor, end, StopReason.SUFFIX, DecodeStats(), "1, 2")
+
+
+@pytest.mark.parametrize(("encoding", "width"), [("utf-8", 4), ("utf-16", 2), ("utf-32", 1)])
+def test_range_to_the_end_of_the_line_in_each_encoding(encoding: str, width: int) -> None:
+    async def scenario() -> None:
+        harness = Harness(ToTheEndOfTheLine())
+        await harness.start(capabilities={"general": {"positionEncodings": [encoding]}})
+        harness.open("f(😀)😀\n")
+        result = await harness.result(harness.complete(0, 2 + width))
+        start, end = result["items"][0]["range"].values()
+        assert start == {"line": 0, "character": 2 + width}
+        assert end == {"line": 0, "character": 3 + 2 * width}
+
+    run(scenario())
+
+
+def test_the_text_is_the_one_the_request_was_read_with() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start()
+        await harness.ready()
+        harness.open("a\n")
+        harness.type(0, 1, "b")
+        request = harness.complete(0, 2)
+        harness.type(0, 0, "zzz", version=3)  # all read before the event loop turns once
+        result = await harness.result(request)
+        assert result["items"][0]["insertText"] == "ab"
+        assert harness.engine.seen[0][0].version == 2
+
+    run(scenario())
+
+
+def test_edits_lead_from_one_text_the_engine_saw_to_the_next() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        harness.open("")
+        first = harness.complete(0, 0)
+        await harness.until(lambda: harness.engine.seen)
+        requests = [first]
+        for column, letter in enumerate("abcd"):
+            harness.type(0, column, letter)
+            requests.append(harness.complete(0, column + 1))
+            await asyncio.sleep(0.01 * column)
+        harness.engine.gate.set()
+        for request in requests[:-1]:
+            assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
+        assert (await harness.result(requests[-1]))["items"][0]["insertText"] == "abcd"
+        snapshots = [snapshot for snapshot, _ in harness.engine.seen]
+        assert snapshots[0].edits is None
+        for before, after in pairwise(snapshots):
+            assert after.edits is not None
+            assert replay(before.text, after.edits) == after.text
+
+    run(scenario())
+
+
+def replay(text: str, edits: tuple[Edit, ...]) -> str:
+    for edit in edits:
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def test_the_newest_request_of_a_document_wins_and_others_are_left_alone() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        other = "file:///project/other.py"
+        harness.open("a")
+        harness.open("b", uri=other)
+        old, elsewhere = harness.complete(0, 1), harness.complete(0, 1, uri=other)
+        new = harness.complete(0, 1)
+        assert (await harness.error(old))["code"] == ErrorCode.REQUEST_CANCELLED
+        harness.engine.gate.set()
+        assert (await harness.result(elsewhere))["items"][0]["insertText"] == "b"
+        assert (await harness.result(new))["items"][0]["insertText"] == "a"
+
+    run(scenario())
+
+
+def test_cancelling_stops_the_engine_and_is_answered_at_once() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        request = harness.complete(0, 1)
+        await harness.until(lambda: harness.engine.seen)
+        harness.cancel(request)
+        assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
+        await harness.until(lambda: harness.engine.cancelled == 1)
+
+    run(scenario())
+
+
+def test_a_burst_of_requests_fired_and_cancelled_is_answered_in_full() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        requests = []
+        for _ in range(1000):
+            requests.append(harness.complete(0, 1, invoked=False))
+            harness.cancel(requests[-1])
+        errors = [await harness.error(request) for request in requests]
+        assert {error["code"] for error in errors} == {ErrorCode.REQUEST_CANCELLED}
+        assert len(harness.engine.seen) <= 1
+
+    run(scenario())
+
+
+def test_closing_a_document_cancels_its_request() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        request = harness.complete(0, 1)
+        harness.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+        assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
+
+    run(scenario())
+
+
+def test_automatic_is_answered_with_null_while_loading_and_invoked_waits() -> None:
+    async def scenario() -> None:
+        gate = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        engine = open_gate()
+
+        def load(_model: str, _drafter: str) -> FakeEngine:
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+            return engine
+
+        harness = Harness(load=load)
+        await harness.start()
+        harness.open("a")
+        assert await harness.result(harness.complete(0, 1, invoked=False)) is None
+        waiting = harness.complete(0, 1)
+        gate.set()
+        assert (await harness.result(waiting))["items"][0]["insertText"] == "a"
+        states = [status["state"] for status in harness.notifications("ghostdraft/status")]
+        assert states == ["loading", "ready"]
+
+    run(scenario())
+
+
+def test_a_waiting_request_can_be_cancelled_while_the_model_loads() -> None:
+    async def scenario() -> None:
+        gate = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def load(_model: str, _drafter: str) -> FakeEngine:
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+            return FakeEngine()
+
+        harness = Harness(load=load)
+        await harness.start()
+        harness.open("a")
+        waiting = harness.complete(0, 1)
+        await asyncio.sleep(0.01)
+        harness.cancel(waiting)
+        assert (await harness.error(waiting))["code"] == ErrorCode.REQUEST_CANCELLED
+        gate.set()
+
+    run(scenario())
+
+
+def test_automatic_has_a_deadline_from_its_language_s_budget() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start({"languages": {"python": {"budget_ms": 200, "max_tokens": 7}}})
+        await harness.ready()
+        harness.open("a")
+        await harness.result(harness.complete(0, 1, invoked=False))
+        budget = harness.engine.seen[0][1]
+        assert budget.max_tokens == 7
+        assert budget.deadline is not None
+
+    run(scenario())
+
+
+def test_triggers_per_language() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        languages = {"python": {"trigger": "invoked"}, "markdown": {"trigger": "off"}}
+        await harness.start({"languages": languages})
+        await harness.ready()
+        harness.open("a")
+        assert await harness.result(harness.complete(0, 1, invoked=False)) is None
+        assert await harness.result(harness.complete(0, 1)) is not None
+        harness.open("a", uri="file:///a.md", language="markdown")
+        assert await harness.result(harness.complete(0, 1, uri="file:///a.md", invoked=False)) is None
+        error = await harness.error(harness.complete(0, 1, uri="file:///a.md"))
+        assert error["code"] == ErrorCode.REQUEST_FAILED
+        assert "settings" in error["message"]
+
+    run(scenario())
+
+
+def test_secret_files_reach_no_engine_neither_as_document_nor_as_other_buffer() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start({"exclude": ["vendor/**"]})
+        await harness.ready()
+        secret, vendored = "file:///project/.env", "file:///project/vendor/a.py"
+        harness.open("TOKEN=1", uri=secret, language="dotenv")
+        harness.open("vendored", uri=vendored)
+        harness.open("open", uri="file:///project/b.py")
+        harness.open("a")
+        assert await harness.result(harness.complete(0, 1, uri=secret, invoked=False)) is None
+        assert "secret" in (await harness.error(harness.complete(0, 1, uri=secret)))["message"]
+        await harness.result(harness.complete(0, 1))
+        ((snapshot, _),) = harness.engine.seen
+        assert [other.text for other in snapshot.others] == ["open"]
+
+    run(scenario())
+
+
+def test_other_buffers_come_most_recently_edited_first() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start()
+        await harness.ready()
+        for name in "bcd":
+            harness.open(name, uri=f"file:///{name}.py")
+        harness.open("a")
+        harness.type(0, 1, "!", uri="file:///b.py")
+        await harness.result(harness.complete(0, 1))
+        assert [other.text for other in harness.engine.seen[0][0].others] == ["b!", "d", "c"]
+
+    run(scenario())
+
+
+def test_an_item_extends_the_one_selected_in_the_list() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate(FakeEngine(says=lambda snapshot: "|" + snapshot.text[: snapshot.cursor])))
+        await harness.start()
+        await harness.ready()
+        harness.open("os.pa\nx")
+        await harness.result(harness.complete(0, 5))
+        selected_range = {"start": {"line": 0, "character": 3}, "end": {"line": 0, "character": 5}}
+        selected = {"range": selected_range, "text": "path"}
+        (item,) = (await harness.result(harness.complete(0, 5, selectedCompletionInfo=selected)))["items"]
+        assert item["insertText"] == "path|os.path"
+        assert item["range"] == selected_range
+        harness.type(0, 5, "t")
+        await harness.result(harness.complete(0, 6))
+        assert [snapshot.edits for snapshot, _ in harness.engine.seen] == [None, None, None]
+
+    run(scenario())
+
+
+def test_malformed_params_and_unknown_documents_get_clear_errors() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start()
+        harness.open("a")
+        wanted = inline_completion(0, 1)
+        for broken, named in [
+            (None, "params"),
+            ({}, "params.textDocument"),
+            ({**wanted, "position": {"line": "0", "character": 1}}, "params.position.line"),
+            ({**wanted, "position": {"line": True, "character": 1}}, "params.position.line"),
+            ({**wanted, "context": {}}, "params.context.triggerKind"),
+        ]:
+            error = await harness.error(harness.ask("textDocument/inlineCompletion", broken))
+            assert error["code"] == ErrorCode.INVALID_PARAMS
+            assert f"`{named}`" in error["message"]
+        error = await harness.error(harness.complete(0, 0, uri="file:///not-open.py"))
+        assert error["code"] == ErrorCode.INVALID_PARAMS
+        assert "didOpen" in error["message"]
+        assert await harness.result(harness.complete(0, 1)) is not None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("position", [(0, 999), (999, 0), (0, 0)])
+def test_positions_past_the_end_are_clamped_and_an_empty_file_is_fine(position: tuple[int, int]) -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate(FakeEngine(says=lambda _: "x")))
+        await harness.start()
+        harness.open("")
+        (item,) = (await harness.result(harness.complete(*position)))["items"]
+        assert item["range"]["start"] == {"line": 0, "character": 0}
+
+    run(scenario())
+
+
+def test_the_protocol_s_life() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        assert (await harness.error(harness.complete(0, 0)))["code"] == ErrorCode.SERVER_NOT_INITIALIZED
+        await harness.start()
+        assert (await harness.error(harness.ask("initialize", {"capabilities": {}})))[
+            "code"
+        ] == ErrorCode.INVALID_REQUEST
+        assert (await harness.error(harness.ask("no/such")))["code"] == ErrorCode.METHOD_NOT_FOUND
+        harness.notify("$/setTrace", {"value": "off"})
+        harness.server.receive(b"{broken")
+        assert harness.sent[-1]["error"]["code"] == ErrorCode.PARSE_ERROR
+        assert harness.sent[-1]["id"] is None
+        harness.server.receive(b'{"jsonrpc": "2.0"}')
+        assert harness.sent[-1]["error"]["code"] == ErrorCode.INVALID_REQUEST
+        await harness.ready()
+        harness.open("a")
+        running = harness.complete(0, 1)
+        assert await harness.result(harness.ask("shutdown")) is None
+        assert (await harness.error(running))["code"] == ErrorCode.REQUEST_CANCELLED
+        assert (await harness.error(harness.complete(0, 1)))["code"] == ErrorCode.INVALID_REQUEST
+        harness.notify("exit")
+        assert harness.server.exit_code == 0
+
+    run(scenario())
+
+
+def test_exit_without_shutdown_is_a_failure() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.notify("exit")
+        assert harness.server.exit_code == 1
+
+    run(scenario())
+
+
+def test_progress_while_the_model_loads() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.start(capabilities={"window": {"workDoneProgress": True}})
+        create = (await harness.until(lambda: requests(harness, "window/workDoneProgress/create")))[0]
+        assert not harness.notifications("$/progress")
+        reply(harness, create, None)
+        await harness.until(lambda: len(harness.notifications("$/progress")) == 2)
+        begin, end = harness.notifications("$/progress")
+        assert begin["token"] == end["token"] == create["params"]["token"]
+        assert (begin["value"]["kind"], end["value"]["kind"]) == ("begin", "end")
+        assert "starter" in begin["value"]["title"]
+
+    run(scenario())
+
+
+def requests(harness: Harness, method: str) -> list[dict[str, Any]]:
+    return [message for message in harness.sent if message.get("method") == method and "id" in message]
+
+
+def reply(harness: Harness, request: dict[str, Any], result: object) -> None:
+    harness.server.receive(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode())
+
+
+class Absent:
+    """A store without the model, until it is pulled."""
+
+    def __init__(self) -> None:
+        self.pulled: list[str] = []
+        self.fails = False
+
+    def load(self, model: str, _drafter: str) -> FakeEngine:
+        if model not in self.pulled:
+            raise ModelNotFound(f"{model} is not on this disk yet. Fetch it: ghostdraft models pull {model}")
+        return open_gate()
+
+    def pull(self, model: str, watch: Any) -> None:
+        watch.advanced(Stage.DOWNLOADING, 1, 2)
+        if self.fails:
+            raise WeightsCorrupt("The checksum differs.")
+        self.pulled.append(model)
+
+
+def test_a_missing_model_is_offered_and_pulled_once_the_user_agrees() -> None:
+    async def scenario() -> None:
+        store = Absent()
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        harness.open("a")
+        offer = (await harness.until(lambda: requests(harness, "window/showMessageRequest")))[0]
+        assert "starter" in offer["params"]["message"]
+        assert "491 MB" in offer["params"]["message"]
+        error = await harness.error(harness.complete(0, 1))
+        assert "ghostdraft models pull starter" in error["message"]
+        assert await harness.result(harness.complete(0, 1, invoked=False)) is None
+        reply(harness, offer, {"title": "Pull"})
+        await harness.ready()
+        assert store.pulled == ["starter"]
+        assert await harness.result(harness.complete(0, 1)) is not None
+
+    run(scenario())
+
+
+def test_pulling_by_command_and_its_failure() -> None:
+    async def scenario() -> None:
+        store = Absent()
+        store.fails = True
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start({"model": "tiny"})
+        reply(harness, (await harness.until(lambda: requests(harness, "window/showMessageRequest")))[0], None)
+        pull = {"command": "ghostdraft.pull"}
+        error = await harness.error(harness.ask("workspace/executeCommand", pull))
+        assert error == {"code": ErrorCode.REQUEST_FAILED, "message": "The checksum differs."}
+        assert harness.notifications("ghostdraft/status")[-1]["state"] == "error"
+        store.fails = False
+        assert await harness.result(harness.ask("workspace/executeCommand", pull)) is None
+        assert harness.notifications("ghostdraft/status")[-1] == {"state": "ready", "model": "tiny", "message": ""}
+
+    run(scenario())
+
+
+def test_an_unknown_model_is_told_and_not_offered() -> None:
+    async def scenario() -> None:
+        store = Absent()
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start({"model": "no-such"})
+        (message,) = await harness.until(lambda: harness.notifications("window/showMessage"))
+        assert "no-such" in message["message"]
+        assert not requests(harness, "window/showMessageRequest")
+
+    run(scenario())
+
+
+def test_changed_settings_exchange_the_model_and_off_unloads_it() -> None:
+    async def scenario() -> None:
+        loaded: list[tuple[str, str]] = []
+
+        def load(model: str, drafter: str) -> FakeEngine:
+            loaded.append((model, drafter))
+            return open_gate()
+
+        harness = Harness(load=load)
+        await harness.start()
+        await harness.ready()
+        for settings in (
+            {"ghostdraft": {"model": "tiny"}},
+            {"ghostdraft": {"model": "tiny", "max_tokens": 5}},
+            {"drafter": "none"},
+        ):
+            harness.notify("workspace/didChangeConfiguration", {"settings": settings})
+            await harness.ready()
+        assert loaded == [("starter", "ngram"), ("tiny", "ngram"), ("starter", "none")]
+        off = {"settings": {"languages": {"default": {"trigger": Trigger.OFF}}}}
+        harness.notify("workspace/didChangeConfiguration", off)
+        assert harness.notifications("ghostdraft/status")[-1]["state"] == "off"
+        harness.notify("workspace/didChangeConfiguration", {"settings": None})
+        await harness.ready()
+
+    run(scenario())
+
+
+def test_bad_settings_become_messages_and_the_server_goes_on() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start({"max_tokens": "many", "modell": "tiny"})
+        messages = [params["message"] for params in harness.notifications("window/showMessage")]
+        assert len(messages) == 2
+        assert 'not "many"' in messages[0]
+        assert "`modell`" in messages[1]
+        await harness.ready()
+
+    run(scenario())
+
+
+def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        loaded = []
+
+        def load(model: str, drafter: str) -> FakeEngine:
+            loaded.append((model, drafter))
+            return open_gate()
+
+        (tmp_path / ".ghostdraft.toml").write_text(
+            'model = "evil"\ndrafter = "none"\nexclude = ["*.gen.py"]\npath = "/bin/sh"\n'
+            "[languages.python]\nbudget_ms = 60000\nmax_tokens = 3\n"
+        )
+        harness = Harness(load=load)
+        folder = {"uri": tmp_path.as_uri(), "name": "w"}
+        workspace = {"model": "evil", "languages": {"python": {"max_tokens": 1000}}}
+        await harness.start({"workspace": workspace}, workspaceFolders=[folder])
+        await harness.ready()
+        assert loaded == [("starter", "ngram")]
+        messages = [params["message"] for params in harness.notifications("window/showMessage")]
+        assert len(messages) == 6
+        options = harness.server._settings.options(tmp_path / "a.py")
+        assert options.budgets.of("python").max_tokens == 3
+        assert options.budgets.of("python").budget_ms == options.budgets.default.budget_ms
+        assert options.policy.excluded == ("*.gen.py",)
+        assert harness.server._settings.options(Path("/elsewhere/a.py")).policy.excluded == ()
+
+    run(scenario())
+
+
+class Failing:
+    def complete(self, snapshot: Snapshot, *_: object) -> Completion:
+        raise RuntimeError(snapshot.text)
+
+
+def test_a_failing_engine_is_an_internal_error_without_user_text(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        harness = Harness(Failing())
+        await harness.start()
+        harness.open("CANARY")
+        error = await harness.error(harness.complete(0, 1))
+        assert error["code"] == ErrorCode.INTERNAL_ERROR
+        assert "CANARY" not in error["message"]
+        assert (await harness.error(harness.complete(0, 1)))["code"] == ErrorCode.INTERNAL_ERROR
+
+    with caplog.at_level(0):
+        run(scenario())
+    assert "RuntimeError" in caplog.text
+    assert "CANARY" not in caplog.text
