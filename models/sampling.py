@@ -71,51 +71,42 @@ def draw(weights: Probabilities, rng: np.random.Generator) -> int:
 
 def _row(logits: FloatArray, sampling: Sampling) -> Probabilities:
     """[vocab] to [vocab]."""
-    top = float(logits.max())
-    if not np.isfinite(top):
+    if not np.isfinite(logits.max()):
         raise ValueError("the logits have no largest finite value")
-    if sampling.greedy:
-        return _spread(np.array([best(logits)]), np.ones(1), logits.size)
-    kept = _top_k(logits, sampling.top_k)
-    with np.errstate(over="ignore"):  # a tiny temperature sends every token but the best to -inf, and so to 0
-        weights = np.exp((logits[kept].astype(np.float64) - top) / sampling.temperature)
-    kept, weights = _top_p(kept, weights, sampling.top_p)
-    return _spread(kept, weights / weights.sum(), logits.size)
-
-
-def _spread(kept: Indices, weights: Probabilities, vocab: int) -> Probabilities:
-    spread = np.zeros(vocab)
-    spread[kept] = weights
+    kept = _top(logits, 1 if sampling.greedy else sampling.top_k or logits.size)
+    if sampling.top_p < 1.0 and kept.size > 1:
+        kept = kept[_top(logits[kept], _nucleus(logits[kept], sampling))]
+    weights = _weights(logits[kept], sampling.temperature) if kept.size > 1 else np.ones(1)
+    spread = np.zeros(logits.size)
+    spread[kept] = weights / weights.sum()
     return spread
 
 
-def _top_k(logits: FloatArray, k: int) -> Indices:
-    """The k best tokens, ascending ids; k 0 keeps all."""
-    if k == 0 or k >= logits.size:
+def _weights(logits: FloatArray, temperature: float) -> Probabilities:
+    """Relative to the best one's, which is 1."""
+    with np.errstate(over="ignore"):  # a tiny temperature sends every token but the best to -inf, and so to 0
+        return np.exp((logits.astype(np.float64) - logits.max()) / temperature)
+
+
+def _top(logits: FloatArray, count: int) -> Indices:
+    """The `count` best tokens, ascending ids; the lower ids of equal ones. No sort."""
+    if count >= logits.size:
         return np.arange(logits.size)
-    return np.sort(_ranked(logits, k))
+    threshold = -np.partition(-logits, count - 1)[count - 1]
+    above = np.flatnonzero(logits > threshold)
+    equal = np.flatnonzero(logits == threshold)
+    return np.sort(np.concatenate((above, equal[: count - above.size])))
 
 
-def _top_p(kept: Indices, weights: Probabilities, p: float) -> tuple[Indices, Probabilities]:
-    """The smallest set of best tokens whose share of `weights` reaches p (Holtzman et al. 2020, arXiv:1904.09751)."""
-    if p >= 1.0:
-        return kept, weights
-    goal = p * weights.sum()
-    count = min(_FIRST_RANKED, weights.size)
-    while True:
-        order = _ranked(weights, count)
-        before = np.concatenate(([0.0], np.cumsum(weights[order])[:-1]))
-        nucleus = order[before < goal]
-        if nucleus.size < count or count == weights.size:
-            return kept[nucleus], weights[nucleus]
-        count = min(count * 8, weights.size)
+def _nucleus(logits: FloatArray, sampling: Sampling) -> int:
+    """How many best tokens it takes to reach top-p (Holtzman et al. 2020, arXiv:1904.09751), at least one.
 
-
-def _ranked(values: npt.NDArray[np.floating], count: int) -> Indices:
-    """Indices of the `count` largest values, best first, lower index first among equals; no full sort of `values`."""
-    threshold = -np.partition(-values, count - 1)[count - 1]
-    above = np.flatnonzero(values > threshold)
-    ties = np.flatnonzero(values == threshold)[: count - above.size]
-    candidates = np.concatenate((above, ties))
-    ascending = np.sort(candidates)
-    return ascending[np.argsort(-values[ascending], kind="stable")]
+    Only the first few are ranked; where those do not reach it, all are.
+    """
+    goal = sampling.top_p * _weights(logits, sampling.temperature).sum()
+    for count in (min(_FIRST_RANKED, logits.size), logits.size):
+        ranked = -np.sort(np.partition(-logits, count - 1)[:count])
+        reached = np.cumsum(_weights(ranked, sampling.temperature))
+        if reached[-1] >= goal:
+            return int(np.searchsorted(reached, goal)) + 1
+    return logits.size

@@ -1,0 +1,156 @@
+"""The n-gram index against a reference that searches token by token, and what it costs per keystroke."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghostdraft.drafting import make
+from ghostdraft.drafting.ngram import NgramDrafter, NgramIndex, common_prefix
+from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.types import Pass
+
+TOKENS = st.lists(st.integers(0, 3), max_size=40)
+NOTHING = Pass(np.zeros((1, 4), np.float32))
+
+
+def slow_continuation(
+    written: Sequence[int], buffers: Sequence[Sequence[int]], sizes: Sequence[int], k: int
+) -> list[int]:
+    for n in sizes:
+        gram = list(written[-n:])
+        if len(gram) < n:
+            continue
+        for sequence in (written, *buffers):
+            for end in range(len(sequence) - 1, n - 1, -1):
+                if list(sequence[end - n : end]) == gram:
+                    return list(sequence[end : end + k])
+    return []
+
+
+def drafted(drafter: NgramDrafter, most: int = 32) -> list[int]:
+    return list(drafter.propose(most).token_ids)
+
+
+@given(st.lists(st.tuples(TOKENS, st.lists(TOKENS, max_size=3), TOKENS), min_size=1, max_size=5), st.integers(1, 9))
+def test_equals_the_slow_search_over_many_prompts(
+    prompts: list[tuple[list[int], list[list[int]], list[int]]], k: int
+) -> None:
+    drafter = NgramDrafter((4, 3, 2, 1), draft_length=k)
+    for prompt, buffers, output in prompts:
+        drafter.begin(prompt, buffers)
+        written = list(prompt)
+        for token in output:
+            assert drafted(drafter) == slow_continuation(written, buffers, (4, 3, 2, 1), k)
+            drafter.observe(Draft(), Verdict((), token), NOTHING)
+            written.append(token)
+        assert drafted(drafter) == slow_continuation(written, buffers, (4, 3, 2, 1), k)
+
+
+@given(TOKENS, st.lists(st.tuples(st.integers(0, 40), TOKENS), max_size=6))
+def test_truncating_leaves_no_trace(start: list[int], edits: list[tuple[int, list[int]]]) -> None:
+    index = NgramIndex((3, 2))
+    index.extend(start)
+    for length, more in edits:
+        index.truncate(min(length, len(index.tokens)))
+        index.extend(more)
+        fresh = NgramIndex((3, 2))
+        fresh.extend(index.tokens)
+        assert vars(index) == vars(fresh)
+
+
+def test_accepted_tokens_are_learned_with_the_one_that_follows() -> None:
+    drafter = NgramDrafter((2,), draft_length=2)
+    drafter.begin([1, 2, 3, 9, 1, 2], [])
+    draft = drafter.propose(2)
+    assert draft == Draft.line([3, 9])
+    drafter.observe(draft, Verdict((0,), 7), NOTHING)  # 1 2 3 9 1 2 3 7
+    assert drafted(drafter) == []
+    drafter.observe(Draft(), Verdict((), 2), NOTHING)
+    drafter.observe(Draft(), Verdict((), 3), NOTHING)  # ... 1 2 3 7 2 3
+    assert drafted(drafter) == [7, 2]
+
+
+def test_the_longest_match_wins_then_the_prompt_then_the_first_buffer_then_the_latest_place() -> None:
+    drafter = NgramDrafter((2, 1), draft_length=1)
+    drafter.begin([2, 7, 1, 2], [])
+    assert drafted(drafter) == [7]  # one token, from the prompt
+    drafter.begin([2, 7, 1, 2], [[1, 2, 8], [1, 2, 9]])
+    assert drafted(drafter) == [8]  # two tokens, from the first buffer
+    drafter.begin([1, 2, 5, 1, 2, 6, 1, 2], [[1, 2, 8]])
+    assert drafted(drafter) == [6]  # the prompt before the buffers, and its latest place
+
+
+def test_no_more_than_allowed_is_proposed() -> None:
+    drafter = NgramDrafter((1,), draft_length=3)
+    drafter.begin([1, 2, 3, 4, 5, 6, 1], [])
+    assert [len(drafter.propose(most)) for most in (0, 1, 2, 3, 9)] == [0, 1, 2, 3, 3]
+
+
+def test_a_reset_forgets() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2, 3, 1, 2], [[1, 2, 3]])
+    drafter.reset()
+    drafter.begin([1, 2], [])
+    assert drafted(drafter) == []
+
+
+def test_a_closed_buffer_is_forgotten() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2], [[1, 2, 3]])
+    assert drafted(drafter) == [3]
+    drafter.begin([1, 2], [])
+    assert drafted(drafter) == []
+
+
+def test_a_keystroke_in_a_large_file_costs_little() -> None:
+    """16,000 lines in blocks of 64, one block changed, and a prompt that changed at its end."""
+    rng = np.random.default_rng(0)
+    blocks = [tuple(int(token) for token in rng.integers(0, 5000, 640)) for _ in range(250)]
+    prompt = [int(token) for token in rng.integers(0, 5000, 3000)]
+    drafter = NgramDrafter()
+    drafter.begin(prompt, blocks)
+    times = []
+    for key in range(5):
+        blocks[0] = (*blocks[0][:320], key, *blocks[0][321:])
+        prompt = [*prompt[:-2], key, key]
+        started = time.perf_counter()
+        drafter.begin(prompt, blocks)
+        drafter.propose(7)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.010
+
+
+def test_a_buffer_beyond_the_limit_is_indexed_as_far_as_there_is_room() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2], [[1, 2, 3, *[5] * 70_000, 8, 9], [8, 9, 4]])
+    assert drafted(drafter, 1) == [3]
+    drafter.begin([8, 9], [[1, 2, 3, *[5] * 70_000, 8, 9], [8, 9, 4]])
+    assert drafted(drafter, 1) == []
+
+
+@pytest.mark.parametrize("name", ["none", "ngram"])
+def test_drafters_are_made_by_name(name: str) -> None:
+    drafter = make(name)
+    assert drafter is not None
+    assert drafter.name == name
+    drafter.begin([1], [])
+    assert drafter.propose(4) == Draft()
+    drafter.observe(Draft(), Verdict((), 1), NOTHING)
+    drafter.reset()
+
+
+def test_an_unknown_name_makes_none() -> None:
+    assert make("medusa-9000") is None
+
+
+@given(TOKENS, TOKENS)
+def test_common_prefix(one: list[int], other: list[int]) -> None:
+    n = common_prefix(one, other)
+    assert one[:n] == other[:n]
+    assert n == min(len(one), len(other)) or one[n] != other[n]
