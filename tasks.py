@@ -26,6 +26,8 @@ GHOSTDRAFT = BIN / ("ghostdraft.exe" if WINDOWS else "ghostdraft")
 OLDEST = (3, 11)
 COMPILERS = ("cc", "gcc", "clang")
 FOLDERS = ("lsp_server", "completion", "drafting", "models", "benchmarks")
+VSCODE = ROOT / "editors" / "vscode"
+CI = os.environ.get("CI") == "true"
 EXAMPLE = "examples/averages.py:15:9"
 
 TASKS: dict[str, Callable[..., None]] = {}
@@ -54,6 +56,11 @@ def test(*arguments: str) -> None:
     """Run all tests but the slow ones; ARGUMENTS go to pytest in place of that choice."""
     install("test")
     run(PYTHON, "-m", "pytest", *(arguments or ("-m", "not slow")))
+    if not arguments and node_is_here():
+        npm("run", "check")
+        npm("test")
+        if CI or list(ROOT.glob(".cache/code-server-*/finished")):
+            editors()
 
 
 @task
@@ -62,6 +69,20 @@ def full() -> None:
     install("test")
     run(PYTHON, "-m", "pytest", "-m", "slow")
     bench()
+
+
+@task
+def editors() -> None:
+    """Test the extension in a real VS Code, which is laid out in .cache first; Neovim's tests are in `test`."""
+    install("test")
+    extension()
+    npm("run", "test:editor")
+
+
+@task
+def extension() -> None:
+    """Build the VS Code extension: editors/vscode/ghostdraft.vsix."""
+    npm("run", "package")
 
 
 @task
@@ -140,6 +161,25 @@ def make_environment() -> None:
         run(sys.executable, "-m", "venv", "--clear", ENVIRONMENT)
     except TaskFailed as error:
         raise TaskFailed(f"{error}\nOn Debian and Ubuntu, `apt-get install python3-venv` mends this.") from error
+
+
+def node_is_here() -> bool:
+    """False, with a word, where the extension's tests must be left out; CI leaves nothing out."""
+    here = shutil.which("npm") is not None
+    if not here and not CI:
+        say("Node is not here: the tests of the VS Code extension are left out.")
+    return here or CI
+
+
+def npm(*words: str) -> None:
+    """Runs npm on the VS Code extension, whose packages are brought up to date first."""
+    program = shutil.which("npm")
+    if program is None:
+        raise TaskFailed("This needs Node 20 or later, which brings npm.")
+    wanted, got = VSCODE / "package-lock.json", VSCODE / "node_modules" / ".package-lock.json"
+    if not got.exists() or got.stat().st_mtime < wanted.stat().st_mtime:
+        run(program, "ci", "--no-audit", "--no-fund", "--prefix", VSCODE)
+    run(program, "--prefix", VSCODE, *words, GHOSTDRAFT_PYTHON=str(PYTHON))
 
 
 def import_tree() -> Path:
