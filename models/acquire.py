@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ghostdraft.models import local_files, registry
-from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.checkpoint import Checkpoint, SourceFile
 from ghostdraft.models.install import Delivery, install
 from ghostdraft.models.progress import Stage, Watch, from_byte
 from ghostdraft.models.registry import Hub
@@ -86,7 +86,7 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
             return publish(store, name)
 
 
-def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[local_files.SourceFile, ...]:
+def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[SourceFile, ...]:
     total, before, copied = sum(file.stat().st_size for file in files), 0, []
     for file in files:
         one = local_files.copy(file, folder / file.name, from_byte(watch, Stage.COPYING, before, total))

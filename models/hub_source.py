@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from huggingface_hub import HfApi, ModelInfo, hf_hub_url
-from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+from huggingface_hub import HfApi, ModelInfo, get_token, hf_hub_url
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoSibling
-from huggingface_hub.utils import HFValidationError, build_hf_headers
 
 from ghostdraft.models import transfer
 from ghostdraft.models.checkpoint import SourceFile
@@ -56,7 +55,8 @@ class HubSource:
         return tuple(file for file in brought if file.name not in COMPANIONS)
 
     def _fetch(self, folder: Path, watch: Watch) -> Iterator[SourceFile]:
-        http, headers, before = Http(PipSettings()), build_hf_headers(), 0
+        http, before, token = Http(PipSettings()), 0, get_token()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         for file in self.files:
             url = hf_hub_url(self.repo, file.path, revision=self.revision)
             advance = from_byte(watch, Stage.DOWNLOADING, before, self.offer.size)

@@ -1,13 +1,13 @@
-"""Finds a wheel by project and version: in folders and pages of links, and in package indexes (PEP 503, PEP 691).
+"""Finds a package's file by project and version: in folders and pages of links, and in package indexes (PEP 503, PEP 691).
 
-Knows nothing of what is in a wheel; nothing is ever installed.
+Knows nothing of what is in it; nothing is ever installed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -32,11 +32,20 @@ class Link:
 
 def find_wheel(http: Http, project: str, version: str) -> Link:
     """The first one in find-links, index and extra indexes. Raises DownloadFailed with what each of them said."""
+    return _first(http, project, version, lambda filename: _is_wheel_of(filename, project, version))
+
+
+def find_file(http: Http, project: str, version: str, filename: str) -> Link:
+    """The file of that name, a wheel or a source archive, from the same places. Raises DownloadFailed as well."""
+    return _first(http, project, version, lambda found: found == filename)
+
+
+def _first(http: Http, project: str, version: str, wanted: Callable[[str], bool]) -> Link:
     complaints: list[str] = []
     for place in _places(http, project):
         try:
             for link in _links(http, place):
-                if _is_wheel_of(link.filename, project, version):
+                if wanted(link.filename):
                     return link
             complaints.append(f"{transfer.without_password(place)} does not have it.")
         except DownloadFailed as error:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ghostdraft.models.types import DownloadFailed
 
+DEFAULT_TIMEOUT = 15.0
 DEFAULT_INDEX = "https://pypi.org/simple"
 
 _SECTIONS = ("global", "install")
@@ -39,7 +40,7 @@ class PipSettings:
     cert: str | None = None
     client_cert: str | None = None
     proxy: str | None = None
-    timeout: float = 15.0
+    timeout: float = DEFAULT_TIMEOUT
 
     def trusts(self, url: str) -> bool:
         parts = urlsplit(url)
@@ -65,15 +66,15 @@ def _settings(values: Mapping[str, str]) -> PipSettings:
         cert=values.get("cert"),
         client_cert=values.get("client-cert"),
         proxy=values.get("proxy"),
-        timeout=_number(values.get("timeout") or values.get("default-timeout"), PipSettings.timeout),
+        timeout=_seconds(values.get("timeout") or values.get("default-timeout")),
     )
 
 
-def _number(text: str | None, default: float) -> float:
+def _seconds(text: str | None) -> float:
     try:
-        return float(text) if text else default
+        return float(text) if text else DEFAULT_TIMEOUT
     except ValueError:
-        return default
+        return DEFAULT_TIMEOUT
 
 
 def _from_uv(environment: Mapping[str, str]) -> dict[str, str]:

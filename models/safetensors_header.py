@@ -16,7 +16,7 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= path.stat().st_size else None
+            header = json.loads(file.read(length) if length <= path.stat().st_size else b"")
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         end = 8 + length + max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
     except (ValueError, AttributeError, KeyError, TypeError) as error:

@@ -63,15 +63,15 @@ def describe(
     family = known.family if known else registry.family_of(name, *facts.names)
     fim, fim_source = _fim(family, facts, control)
     repo_token, file_token = _context_tokens(family, control)
-    steering = {token for template in fim for token in registry.control_tokens(template)}
-    ends = {repo_token, file_token, *steering, *_END_TOKENS} & control.keys()
+    fim_tokens = (token for template in fim for token in registry.control_tokens(template))
+    ends = {repo_token, file_token, *fim_tokens, *_END_TOKENS}
     return ModelSpec(
         name=name,
         licence=known.licence if known else licence or facts.licence or "unknown: see its publisher",
         shape=facts.shape,
         fim=fim,
         fim_source=fim_source,
-        stop_tokens=tuple(sorted({*facts.end_tokens, *(control[end] for end in ends)})),
+        stop_tokens=tuple(sorted({*facts.end_tokens, *(id_ for token, id_ in control.items() if token in ends)})),
         special_tokens=tuple(sorted(control.values())),
         repo_token=repo_token,
         file_token=file_token,
@@ -85,7 +85,7 @@ def _fim(family: Family | None, facts: Facts, control: Mapping[str, int]) -> tup
     if family is not None:
         usable = tuple(one for one in family.fim if set(registry.control_tokens(one)) <= control.keys())
         return usable, "registry" if usable else "none"
-    found = facts.fim or registry.fim_in_controlulary(control)
+    found = facts.fim or registry.fim_in_vocabulary(control)
     return found, "tokenizer" if found else "none"
 
 

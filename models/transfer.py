@@ -28,7 +28,7 @@ from ghostdraft.models.types import DownloadFailed, WeightsCorrupt
 _CHUNK = 1 << 20
 _WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before each further try
 _CONNECT = 5.0  # seconds; an address that does not answer is given up soon
-_MAX_PAGE = 64 << 20
+_SERVER_ERROR = 500  # and above
 
 
 class Http:
@@ -55,10 +55,10 @@ class _SystemTrust(HTTPAdapter):
     """Trusts what the operating system trusts, companies' own certificates included, beside requests' own list."""
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
-        super().init_poolmanager(*arguments, ssl_context=_context(), **options)  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*arguments, ssl_context=_context(), **options)
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        return super().proxy_manager_for(proxy, ssl_context=_context(), **options)  # type: ignore[no-untyped-call]
+        return super().proxy_manager_for(proxy, ssl_context=_context(), **options)
 
 
 def _context() -> ssl.SSLContext:
@@ -148,7 +148,7 @@ def _bring_rest(http: Http, url: str, part: Path, advance: Advance, headers: Map
     with http.get(url, asked, stream=True) as response:
         if response.status_code == requests.codes.requested_range_not_satisfiable:
             return  # all of it is here; the checksum tells
-        if response.status_code >= requests.codes.server_error or response.status_code == requests.codes.too_many:
+        if response.status_code >= _SERVER_ERROR or response.status_code == requests.codes.too_many:
             response.raise_for_status()
         if not response.ok:
             raise _refused(url, response)
