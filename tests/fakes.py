@@ -24,6 +24,9 @@ def shape(vocab: int, context: int = 4096) -> Shape:
     return Shape("llama", 2, 8, 1, 1, 8, 16, vocab, context, 10_000.0, 1e-5, qkv_bias=False, tied=False)
 
 
+ATTENTIVE = np.array([0.5, 0.5, 2.0, 0.3, 0.3]).reshape(5, 1, 1)  # values weigh most: the past must matter
+
+
 class ByteTokenizer:
     """Token id = byte; special tokens stand behind them."""
 
@@ -125,8 +128,8 @@ class TinyTransformer(CheckedModel):
         rng = np.random.default_rng(seed)
         self._embed = rng.normal(size=(vocab, hidden))
         self._place = rng.normal(size=(context, hidden))
-        self._head = rng.normal(scale=1.5 / hidden, size=(hidden, vocab))
-        self._layers = [rng.normal(scale=0.6, size=(5, hidden, hidden)) for _ in range(2)]
+        self._head = rng.normal(scale=0.4, size=(hidden, vocab))
+        self._layers = [rng.normal(size=(5, hidden, hidden)) * ATTENTIVE for _ in range(2)]
         self._cache = np.zeros((2, 2, context, hidden))  # layer, key or value, position, hidden
         self._new = np.zeros((2, 2, 0, hidden))
 
@@ -137,7 +140,7 @@ class TinyTransformer(CheckedModel):
         for query, key, value, up, down in self._layers:
             x = x + _softmax((x @ query) @ (x @ key).T + future) @ (x @ value)
             x = x + np.tanh(x @ up) @ down
-        return (x[-1] @ self._head).astype(np.float32)
+        return self._say(x[-1])
 
     def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
         self._new = np.zeros((2, 2, len(tokens), self._embed.shape[1]))
@@ -152,7 +155,10 @@ class TinyTransformer(CheckedModel):
             )
             x = x + _softmax(keys @ (x @ query)) @ values
             x = x + np.tanh(x @ up) @ down
-        return (x @ self._head).astype(np.float32)
+        return self._say(x)
+
+    def _say(self, x: np.ndarray) -> FloatArray:
+        return (x / np.sqrt((x * x).mean()) @ self._head).astype(np.float32)
 
     def _keep(self, path: Tokens) -> None:
         self._cache[:, :, self.length : self.length + len(path)] = self._new[:, :, list(path)]
