@@ -2,8 +2,8 @@
 
 `python scripted_server.py SCRIPT LOG serve --stdio`. SCRIPT is JSON: `answers`, the first one fitting wins, each with
 `after` (how the line before the cursor ends), `text`, and optionally `rest` (the text takes in what stands behind the
-cursor) and `delay` in seconds; `error`, a message in place of readiness. LOG gets one JSON line for each message
-that came in: [method, params].
+cursor), `delay` in seconds and `deaf` (it does not heed a cancel); `error`, a message in place of readiness; `loading`,
+seconds until then. LOG gets one JSON line for each message that came in: [method, params].
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class ScriptedServer:
         status = {"state": "error", "message": error} if error else {"state": "ready", "model": "scripted"}
         self.send({"method": "ghostdraft/status", "params": {"state": "loading", "model": "scripted"}})
         loaded = {"method": "ghostdraft/status", "params": status}
-        threading.Timer(self.script.get("loading", 0), self.send, [loaded]).start()
+        self.later(self.script.get("loading", 0), self.send, loaded)
 
     def did_open(self, message: Message) -> None:
         document = message["params"]["textDocument"]
@@ -75,8 +76,9 @@ class ScriptedServer:
         number, delay, items = message["id"], 0.0, []
         if answer := self.answer(message["params"]):
             delay, items = answer.get("delay", 0.0), [self.item(answer, message["params"])]
-        self.waiting[number] = threading.Timer(delay, self.reply, [number, {"items": items}])
-        self.waiting[number].start()
+        timer = self.later(delay, self.reply, number, {"items": items})
+        if not (answer and answer.get("deaf")):
+            self.waiting[number] = timer
         return LATER
 
     def answer(self, params: Message) -> Message | None:
@@ -104,6 +106,12 @@ class ScriptedServer:
     @property
     def unit(self) -> int:
         return {"utf-8": 1, "utf-16": 2}[self.encoding]
+
+    def later(self, delay: float, action: Callable[..., None], *arguments: object) -> threading.Timer:
+        timer = threading.Timer(delay, action, arguments)
+        timer.daemon = True
+        timer.start()
+        return timer
 
     def reply(self, number: int | str, result: object) -> None:
         self.waiting.pop(number, None)

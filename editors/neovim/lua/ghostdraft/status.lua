@@ -1,0 +1,58 @@
+-- What the server last said of itself, and the words for it.
+
+local M = {}
+
+local STATES = { off = "off", loading = "loading", ready = "ready", error = "in trouble" }
+
+--- @type { state: string, model: string?, message: string? }
+local current = { state = "off" }
+
+local function set(status)
+  current = status
+  vim.schedule(function()
+    vim.cmd.redrawstatus({ bang = true })
+    vim.api.nvim_exec_autocmds("User", { pattern = "GhostdraftStatus" })
+  end)
+end
+
+--- Handler of the notification `ghostdraft/status`.
+function M.received(_, params)
+  if type(params) ~= "table" or not STATES[params.state] then
+    params = { state = "error", message = "The server sent no state." }
+  end
+  local news = params.state == "error" and params.message ~= current.message
+  set(params)
+  if news then
+    vim.notify("Ghostdraft: " .. (params.message or "error"), vim.log.levels.WARN)
+  end
+end
+
+--- Callback for the end of the server's process.
+function M.exited(code)
+  if code == 0 then
+    set({ state = "off" })
+  else
+    set({ state = "error", message = ("The server stopped with status %d; :Ghostdraft log says why."):format(code) })
+  end
+end
+
+function M.current()
+  return current
+end
+
+--- One sentence, for a person.
+--- @return string
+function M.sentence()
+  local model = current.model and current.model ~= "" and (" (%s)"):format(current.model) or ""
+  local message = current.message and current.message ~= "" and ": " .. current.message or ""
+  return ("Ghostdraft is %s%s%s"):format(STATES[current.state], model, message)
+end
+
+--- For 'statusline': empty where the current buffer has no server.
+--- @return string
+function M.line()
+  local attached = #vim.lsp.get_clients({ bufnr = 0, name = "ghostdraft" }) > 0
+  return (attached or current.state == "error") and "ghostdraft: " .. STATES[current.state] or ""
+end
+
+return M
