@@ -1,6 +1,7 @@
 // The user's settings, typed, and what of them the server is told. The only file that names setting keys.
 //
-// A workspace's values are read for `enabled` alone, and may only switch off.
+// A workspace's values are read for `enabled`, which they may only switch off, and for `languages`, which reach the
+// server apart from the user's, so that they only tighten.
 
 import type { LaunchSettings } from "./launch";
 
@@ -20,12 +21,15 @@ export interface Settings {
   readonly server: ServerOptions;
 }
 
-/** `initializationOptions`, and the answer to `workspace/configuration`: the same keys as config.toml. */
+type Languages = Readonly<Record<string, unknown>>;
+
+/** What the server is told at its start and with each change: the same keys as config.toml. */
 export interface ServerOptions {
   readonly model?: string;
   readonly drafter?: string;
   readonly max_tokens?: number;
-  readonly languages?: Readonly<Record<string, unknown>>;
+  readonly languages?: Languages;
+  readonly workspace?: { readonly languages: Languages };
 }
 
 export function readSettings(inspect: Inspect): Settings {
@@ -33,7 +37,7 @@ export function readSettings(inspect: Inspect): Settings {
   return {
     enabled: isEnabled(inspect("enabled")),
     launch: { path: text(user("path")), interpreter: text(user("interpreter")) },
-    server: serverOptions(user),
+    server: serverOptions(user, inspect("languages")?.workspaceValue),
   };
 }
 
@@ -43,13 +47,14 @@ export function needsRestart(before: Settings, after: Settings): boolean {
   return process(before) !== process(after);
 }
 
-function serverOptions(user: (key: string) => unknown): ServerOptions {
+function serverOptions(user: (key: string) => unknown, workspaceLanguages: unknown): ServerOptions {
   const [model, drafter, maxTokens, languages] = ["model", "drafter", "maxTokens", "languages"].map(user);
   return {
     ...(text(model) && { model: text(model) }),
     ...(text(drafter) && drafter !== "default" && { drafter: text(drafter) }),
     ...(typeof maxTokens === "number" && { max_tokens: maxTokens }),
-    ...(isRecord(languages) && Object.keys(languages).length > 0 && { languages }),
+    ...(isFilled(languages) && { languages }),
+    ...(isFilled(workspaceLanguages) && { workspace: { languages: workspaceLanguages } }),
   };
 }
 
@@ -66,6 +71,6 @@ function text(value: unknown): string {
   return typeof value === "string" ? value.trim() : "";
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function isFilled(value: unknown): value is Languages {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
 }

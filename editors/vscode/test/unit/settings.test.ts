@@ -27,10 +27,16 @@ test("what the user set reaches the server under config.toml's keys", () => {
   assert.deepEqual(server, expected);
 });
 
-test("a workspace's values for anything but `enabled` are not read", () => {
+test("a workspace cannot name a program, a model or a drafter", () => {
   const hostile = { workspaceValue: "/evil", workspaceFolderValue: "/evil" };
-  const read = settings({ path: hostile, interpreter: hostile, model: hostile, drafter: hostile, languages: hostile });
+  const read = settings({ path: hostile, interpreter: hostile, model: hostile, drafter: hostile, maxTokens: hostile });
   assert.deepEqual(read, settings({}));
+});
+
+test("a workspace's budgets reach the server apart from the user's own, so that it can tell who said what", () => {
+  const [own, theirs] = [{ go: { budget_ms: 100 } }, { go: { trigger: "off" } }];
+  const { server } = settings({ languages: { globalValue: own, workspaceValue: theirs } });
+  assert.deepEqual(server, { languages: own, workspace: { languages: theirs } });
 });
 
 test("a workspace may switch off, and never on", () => {
