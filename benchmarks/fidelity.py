@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -37,7 +37,6 @@ from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelError
 
 WINDOW = 512
 CHUNK = 128
-REFERENCES = ("torch", "transformers")
 
 Scorer = Callable[[Checkpoint, Ints], Iterator[Scores]]  # one Scores a window
 
@@ -58,12 +57,13 @@ class Fidelity:
 
 def measure(checkpoint: Checkpoint, tokens: int, engines: list[str], peer: Path, bar: Progress) -> list[Fidelity]:
     windows = text_windows(checkpoint, tokens)
-    expected = {name: _kept(checkpoint, windows, name, bar) for name in REFERENCES}
-    measured = {name: _run(checkpoint, windows, name, peer, bar) for name in engines}
+    scorers = {name: _scorer(name, peer) for name in engines}
+    expected = {name: _kept(checkpoint, windows, name, bar) for name in _REFERENCES}
+    measured = {name: join(list(_watched(bar, name, scorers[name], checkpoint, windows))) for name in engines}
     return [
         compare(checkpoint.name, windows, (engine, scores), (reference, expected[reference]))
         for engine, scores in {"torch": expected["torch"], **measured}.items()
-        for reference in REFERENCES
+        for reference in _REFERENCES
         if engine != reference
     ]
 
@@ -102,12 +102,14 @@ def _text_hash(windows: Ints) -> str:
 
 
 def _kept(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Progress) -> Scores:
-    """A reference's scores, from the disk where they were computed before."""
-    name = f"{_checksum(checkpoint)}-{_text_hash(windows)}-{reference}-{version(reference)}.npz"
-    path = user_cache_path("ghostdraft") / "fidelity" / name
-    if not path.exists():
-        _run(checkpoint, windows, reference, Path(sys.executable), bar).save(path)
-    return Scores.load(path)
+    """A reference's scores; those of a window that was scored before come from the disk."""
+    model = f"{_checksum(checkpoint)}-{reference}-{version(reference)}"
+    paths = [user_cache_path("ghostdraft") / "fidelity" / model / f"{_text_hash(window)}.npz" for window in windows]
+    missing = [index for index, path in enumerate(paths) if not path.exists()]
+    found = _watched(bar, reference, _REFERENCES[reference], checkpoint, windows[missing])
+    for index, scores in zip(missing, found, strict=False):
+        scores.save(paths[index])
+    return join([Scores.load(path) for path in paths])
 
 
 def _checksum(checkpoint: Checkpoint) -> str:
@@ -116,26 +118,27 @@ def _checksum(checkpoint: Checkpoint) -> str:
     return hashlib.sha256(together.encode()).hexdigest()[:16]
 
 
-def _run(checkpoint: Checkpoint, windows: Ints, engine: str, peer: Path, bar: Progress) -> Scores:
-    scorers: dict[str, Scorer] = {
-        "torch": _torch,
-        "transformers": _transformers,
-        "cpu": _cpu,
-        "llama.cpp": partial(_llama_cpp, peer),
-    }
-    return join(list(bar.track(scorers[engine](checkpoint, windows), len(windows), description=engine)))
+def _watched(bar: Progress, name: str, scorer: Scorer, checkpoint: Checkpoint, windows: Ints) -> Iterable[Scores]:
+    return bar.track(scorer(checkpoint, windows), len(windows), description=name)
+
+
+def _scorer(engine: str, peer: Path) -> Scorer:
+    scorers: dict[str, Scorer] = {"cpu": _cpu, "llama.cpp": partial(_llama_cpp, peer)}
+    if engine not in scorers:
+        raise EngineUnavailable(f"No engine is called {engine}: name {' or '.join(scorers)}.")
+    return scorers[engine]
 
 
 def _torch(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
     from ghostdraft.models.transformer import TorchModel
 
-    return _language_model(TorchModel(checkpoint, context=WINDOW), windows)
+    yield from _language_model(TorchModel(checkpoint, context=WINDOW), windows)
 
 
 def _cpu(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
     from ghostdraft.models.cpu.model import CpuModel
 
-    return _language_model(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
+    yield from _language_model(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
 
 
 def _language_model(model: LanguageModel, windows: Ints) -> Iterator[Scores]:
@@ -174,9 +177,12 @@ def _llama_cpp(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[Sc
             raise EngineUnavailable(f"llama.cpp did not run in {peer}: name a Python that has it by --peer-python.")
 
 
+_REFERENCES: dict[str, Scorer] = {"torch": _torch, "transformers": _transformers}
+
+
 def main(
     model: Annotated[str, typer.Option(help="A model in the store.")] = "tiny",
-    tokens: Annotated[int, typer.Option(min=1, help="How many tokens to score, in windows of 512.")] = 20_000,
+    tokens: Annotated[int, typer.Option(min=1, max=50_000, help="How many to score, in windows of 512.")] = 20_000,
     engines: Annotated[str, typer.Option(help="Of cpu and llama.cpp, separated by commas.")] = "cpu",
     peer_python: Annotated[Path, typer.Option(help="The Python that has llama_cpp.")] = Path(sys.executable),
     as_json: Annotated[bool, typer.Option("--json")] = False,

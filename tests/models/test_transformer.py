@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json.encoder
 from pathlib import Path
 
 import numpy as np
@@ -11,105 +11,48 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
+from ghostdraft.models import tokenizer
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.reference import HuggingFaceModel
 from ghostdraft.models.tensors import read_tensors
-from ghostdraft.models.transformer import Transformer
-from ghostdraft.models.types import EngineUnavailable, FloatArray, Shape, WeightsCorrupt
+from ghostdraft.models.transformer import TorchModel, Transformer
+from ghostdraft.models.types import EngineUnavailable, Shape, WeightsCorrupt
+from tests.models.small_models import VOCAB, extend, hugging_face, paths, run, shape, stored, tokens, trees
 
-VOCAB = 97
 CLOSE = 1e-4  # between two runs of ours, which sum in other orders; logits are of the order of 1
 
 
-def sizes(kv_heads: int, tied: bool) -> dict[str, object]:
-    return {
-        "vocab_size": VOCAB,
-        "hidden_size": 48,
-        "intermediate_size": 80,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 6,
-        "num_key_value_heads": kv_heads,
-        "max_position_embeddings": 256,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 50_000.0},
-        "rms_norm_eps": 1e-5,
-        "tie_word_embeddings": tied,
-        "initializer_range": 0.2,
-    }
-
-
-def peer(architecture: str, kv_heads: int = 2, tied: bool = True) -> PreTrainedModel:
-    """A small random model of transformers, biases and norms included."""
-    torch.manual_seed(kv_heads)
-    options = sizes(kv_heads, tied)
-    model = (
-        LlamaForCausalLM(LlamaConfig(**options))
-        if architecture == "llama"
-        else Qwen2ForCausalLM(Qwen2Config(**options))
-    )
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith(("bias", "norm.weight")):
-                parameter.add_(0.3 * torch.randn_like(parameter))
-    return model.eval()
-
-
-def shape_of(model: PreTrainedModel, architecture: str) -> Shape:
-    config = model.config
-    return Shape(
-        architecture=architecture,
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        head_dim=config.hidden_size // config.num_attention_heads,
-        mlp=config.intermediate_size,
-        vocab=config.vocab_size,
-        context=config.max_position_embeddings,
-        rope_theta=50_000.0,
-        rms_eps=config.rms_norm_eps,
-        qkv_bias=architecture == "qwen2",
-        tied=config.tie_word_embeddings,
-    )
-
-
-def ours(model: PreTrainedModel, architecture: str, **options: object) -> Transformer:
-    return Transformer(shape_of(model, architecture), model.state_dict(), **options)
+def ours(of: Shape, **options: object) -> Transformer:
+    return Transformer(of, hugging_face(of).state_dict(), **options)
 
 
 @pytest.fixture(scope="module")
 def small() -> Transformer:
-    return ours(peer("qwen2"), "qwen2", context=128)
-
-
-def tokens(count: int, seed: int = 0) -> list[int]:
-    return np.random.default_rng(seed).integers(0, VOCAB, count).tolist()
-
-
-def run(model: Transformer, token_ids: Sequence[int], chunk: int = 512) -> FloatArray:
-    """From an empty cache, kept: the logits [n, vocab]."""
-    model.truncate(0)
-    parts = []
-    for at in range(0, len(token_ids), chunk):
-        rows = range(len(token_ids[at : at + chunk]))
-        parts.append(model.forward(token_ids[at : at + chunk], rows).logits)
-        model.keep(rows)
-    return np.concatenate(parts)
+    return ours(shape(), context=128)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
 @pytest.mark.parametrize("tied", [True, False])
 def test_logits_equal_those_of_transformers(architecture: str, kv_heads: int, tied: bool) -> None:
-    model = peer(architecture, kv_heads, tied)
-    token_ids = tokens(100)
+    of = shape(architecture, kv_heads=kv_heads, tied=tied)
     with torch.inference_mode():
-        expected = model(torch.tensor([token_ids])).logits[0].numpy()
-    np.testing.assert_allclose(run(ours(model, architecture), token_ids), expected, atol=1e-4, rtol=0)
+        expected = hugging_face(of)(torch.tensor([tokens(100)])).logits[0].numpy()
+    np.testing.assert_allclose(run(ours(of), tokens(100)), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.slow
+def test_logits_of_a_gguf_file_equal_those_of_transformers(tiny: Checkpoint) -> None:
+    code = Path(json.encoder.__file__).read_text("utf-8")
+    token_ids = np.array(tokenizer.load(tiny.tokenizer_path).encode(code)[:300], np.int32)
+    expected = HuggingFaceModel(tiny).logits(token_ids)
+    logits = run(TorchModel(tiny, context=300), token_ids.tolist(), chunk=300)
+    np.testing.assert_allclose(logits, expected, atol=1e-4, rtol=0)
 
 
 def test_bfloat16_stays_near_float32(small: Transformer) -> None:
-    rounded = ours(peer("qwen2"), "qwen2", dtype="bfloat16")
-    difference = run(rounded, tokens(50)) - run(small, tokens(50))
+    difference = run(ours(shape(), dtype="bfloat16"), tokens(50)) - run(small, tokens(50))
     assert 0 < np.abs(difference).mean() < 0.05
 
 
@@ -127,25 +70,13 @@ def test_chunking_changes_nothing(small: Transformer, chunk: int) -> None:
     np.testing.assert_allclose(run(small, tokens(40), chunk), run(small, tokens(40)), atol=CLOSE)
 
 
-def paths(parents: Sequence[int]) -> list[list[int]]:
-    """For each row, the rows from the root to it."""
-    found: list[list[int]] = []
-    for row, parent in enumerate(parents):
-        found.append([*(found[parent] if parent >= 0 else []), row])
-    return found
-
-
-trees = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, row - 1) for row in range(n))))
-
-
 @given(parents=trees, before=st.integers(0, 20))
 @settings(max_examples=20, deadline=None)
 def test_a_row_of_a_tree_equals_its_own_line(small: Transformer, parents: tuple[int, ...], before: int) -> None:
     prompt, drafted = tokens(before), tokens(len(parents), seed=1)
     small.truncate(0)
-    for token in prompt:
-        small.forward([token])
-        small.keep([0])
+    if prompt:
+        extend(small, prompt)
     logits = small.forward(drafted, range(len(parents)), parents).logits
     for row, path in enumerate(paths(parents)):
         line = run(small, prompt + [drafted[i] for i in path])
@@ -218,43 +149,40 @@ def test_keep_needs_a_pass_and_truncate_a_cache(small: Transformer) -> None:
 
 
 def test_context_is_never_longer_than_the_model_was_made_for() -> None:
-    assert ours(peer("llama"), "llama", context=10_000).context == 256
+    assert ours(shape(), context=10_000).context == shape().context
 
 
 def test_safetensors_load_as_they_were_written(tmp_path: Path) -> None:
-    model = peer("qwen2", tied=False)
-    state = model.state_dict()
-    names = sorted(state)
-    save_file({name: state[name] for name in names[::2]}, tmp_path / "a.safetensors")
-    save_file({name: state[name] for name in names[1::2]}, tmp_path / "b.safetensors")
-    shape = shape_of(model, "qwen2")
-    loaded = Transformer(shape, read_tensors([tmp_path / "a.safetensors", tmp_path / "b.safetensors"], shape))
-    assert np.array_equal(run(loaded, tokens(30)), run(ours(model, "qwen2"), tokens(30)))
+    of = shape(tied=False)
+    state = hugging_face(of).state_dict()
+    names, files = sorted(state), [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
+    for path, some in zip(files, (names[::2], names[1::2]), strict=True):
+        save_file({name: state[name] for name in some}, path)
+    loaded = Transformer(of, read_tensors(files, of))
+    assert np.array_equal(run(loaded, tokens(30)), run(ours(of), tokens(30)))
 
 
 def test_a_cut_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    save_file(peer("llama", tied=False).state_dict(), path)
+    checkpoint = stored(shape(), tmp_path)
+    path = checkpoint.weights[0]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(WeightsCorrupt, match=r"model\.safetensors"):
-        read_tensors([path], shape_of(peer("llama"), "llama"))
+        TorchModel(checkpoint)
 
 
 def test_missing_and_misshapen_tensors_are_named() -> None:
-    model = peer("llama")
-    state, shape = model.state_dict(), shape_of(model, "llama")
+    state = hugging_face(shape()).state_dict()
     with pytest.raises(WeightsCorrupt, match=r"model\.norm\.weight is missing"):
-        Transformer(shape, {name: value for name, value in state.items() if name != "model.norm.weight"})
+        Transformer(shape(), {name: value for name, value in state.items() if name != "model.norm.weight"})
     with pytest.raises(WeightsCorrupt, match=r"model\.norm\.weight is \[7\]"):
-        Transformer(shape, {**state, "model.norm.weight": torch.zeros(7)})
+        Transformer(shape(), {**state, "model.norm.weight": torch.zeros(7)})
 
 
 def test_what_cannot_run_here_says_so() -> None:
-    model = peer("llama")
     with pytest.raises(EngineUnavailable, match="starcoder2"):
-        Transformer(shape_of(model, "starcoder2"), model.state_dict())
+        Transformer(shape("starcoder2"), {})
     with pytest.raises(EngineUnavailable, match="abacus"):
-        ours(model, "llama", device="abacus")
+        Transformer(shape(), {}, device="abacus")
 
 
 @pytest.mark.gpu
@@ -262,5 +190,4 @@ def test_what_cannot_run_here_says_so() -> None:
 def test_a_gpu_agrees_with_the_cpu(small: Transformer, device: str) -> None:
     if not {"cuda": torch.cuda, "mps": torch.mps}[device].is_available():
         pytest.skip(f"no {device} device")
-    there = ours(peer("qwen2"), "qwen2", device=device)
-    np.testing.assert_allclose(run(there, tokens(100)), run(small, tokens(100)), atol=1e-3)
+    np.testing.assert_allclose(run(ours(shape(), device=device), tokens(100)), run(small, tokens(100)), atol=1e-3)

@@ -1,0 +1,108 @@
+"""Small random models in the shapes of Llama and Qwen2, and ways to run any LanguageModel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from ghostdraft.models.checkpoint import Checkpoint, SourceFile
+from ghostdraft.models.types import FloatArray, LanguageModel, ModelSpec, Shape
+
+torch.set_num_threads(1)  # such small models lose by more
+
+VOCAB = 97
+CONTEXT = 256
+CLASSES = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}
+
+
+def shape(architecture: str = "qwen2", heads: int = 6, kv_heads: int = 2, tied: bool = True) -> Shape:
+    return Shape(
+        architecture=architecture,
+        layers=3,
+        hidden=96,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=32,
+        mlp=160,
+        vocab=VOCAB,
+        context=CONTEXT,
+        rope_theta=50_000.0,
+        rms_eps=1e-5,
+        qkv_bias=architecture == "qwen2",
+        tied=tied,
+    )
+
+
+def hugging_face(of: Shape) -> PreTrainedModel:
+    """transformers' own model, with random weights, biases and norms."""
+    config, model = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}[
+        of.architecture
+    ]
+    torch.manual_seed(of.kv_heads)
+    made = model(
+        config(
+            vocab_size=of.vocab,
+            hidden_size=of.hidden,
+            intermediate_size=of.mlp,
+            num_hidden_layers=of.layers,
+            num_attention_heads=of.heads,
+            num_key_value_heads=of.kv_heads,
+            head_dim=of.head_dim,
+            max_position_embeddings=of.context,
+            rope_parameters={"rope_type": "default", "rope_theta": of.rope_theta},
+            rms_norm_eps=of.rms_eps,
+            tie_word_embeddings=of.tied,
+            initializer_range=0.15,
+        )
+    )
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if name.endswith(("bias", "norm.weight")):
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return made.eval()
+
+
+def stored(of: Shape, folder: Path) -> Checkpoint:
+    """The random model as safetensors, without a tokenizer."""
+    state = hugging_face(of).state_dict()
+    tensors = {name: tensor for name, tensor in state.items() if name != "lm_head.weight" or not of.tied}
+    save_file(tensors, folder / "model.safetensors")
+    return Checkpoint(folder, ModelSpec("small", "none", of), (SourceFile("model.safetensors", 0, ""),), "random")
+
+
+def tokens(count: int, seed: int = 0, vocab: int = VOCAB) -> list[int]:
+    numbers: list[int] = np.random.default_rng(seed).integers(0, vocab, count).tolist()
+    return numbers
+
+
+def run(model: LanguageModel, token_ids: Sequence[int], chunk: int = 64) -> FloatArray:
+    """From an empty cache, kept: the logits [n, vocab]."""
+    model.truncate(0)
+    return extend(model, token_ids, chunk)
+
+
+def extend(model: LanguageModel, token_ids: Sequence[int], chunk: int = 64) -> FloatArray:
+    """Behind what is kept, kept too: the logits [n, vocab]."""
+    parts = []
+    for at in range(0, len(token_ids), chunk):
+        rows = range(len(token_ids[at : at + chunk]))
+        parts.append(model.forward(token_ids[at : at + chunk], rows).logits.copy())
+        model.keep(rows)
+    return np.concatenate(parts)
+
+
+def paths(parents: Sequence[int]) -> list[list[int]]:
+    """For each row, the rows from the root to it."""
+    found: list[list[int]] = []
+    for row, parent in enumerate(parents):
+        found.append([*(found[parent] if parent >= 0 else []), row])
+    return found
+
+
+trees = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, row - 1) for row in range(n))))
