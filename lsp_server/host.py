@@ -126,8 +126,12 @@ def load_engine(model: str, drafter: str) -> Engine:
     from ghostdraft.drafting import make
     from ghostdraft.models.load import load
     from ghostdraft.models.sampling import Sampling
+    from ghostdraft.models.types import ModelError
 
-    return RealEngine(load(model), make(drafter), Sampling.GREEDY)
+    proposer = make(drafter)
+    if proposer is None:
+        raise ModelError(f"There is no drafter {drafter}. Use ngram or none.")
+    return RealEngine(load(model), proposer, Sampling.GREEDY)
 
 
 def _sentence(error: Exception) -> str:

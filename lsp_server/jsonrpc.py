@@ -2,7 +2,7 @@
 
 Knows no method but `$/cancelRequest`. A handler runs when its message is read, so what it looks at is the state that
 the message speaks of; what it returns may be awaitable, and is then waited for while later messages are read.
-Logs methods, ids and the places of failures; never a body, a parameter or the text of an unexpected exception.
+Logs known methods and the places of failures; never a body, a parameter or the text of an unexpected exception.
 """
 
 from __future__ import annotations
@@ -89,17 +89,21 @@ class Connection:
             future.cancel()
 
     def _handle_request(self, request: MessageId, method: str, params: Any) -> None:
-        logger.debug("request %s %s", request, method)
         try:
             if request in self._running:
                 raise RpcError(ErrorCode.INVALID_REQUEST, "A request with this id is still running.")
-            result = self._find(method)(params)
+            result = self._called(method, params)
         except RpcError as error:
             self._fail(request, error)
         except Exception as error:  # noqa: BLE001 (whatever a handler raises, the client gets its answer)
             self._fail(request, _unexpected(method, error))
         else:
             self._answer_later(request, method, result)
+
+    def _called(self, method: str, params: Any) -> object:
+        handler = self._find(method)
+        logger.debug("%s", method)
+        return handler(params)
 
     def _answer_later(self, request: MessageId, method: str, result: object) -> None:
         if not inspect.isawaitable(result):
@@ -119,11 +123,10 @@ class Connection:
             self._fail(request, error if isinstance(error, RpcError) else _unexpected(method, error))
 
     def _handle_notification(self, method: str, params: Any) -> None:
-        logger.debug("notification %s", method)
         try:
-            result = self._find(method)(params)
+            result = self._called(method, params)
         except RpcError as error:
-            logger.debug("notification %s was refused with %d", method, error.code)
+            logger.debug("a notification was refused with %d", error.code)
         except Exception as error:  # noqa: BLE001 (a notification has no answer: the server goes on)
             _unexpected(method, error)
         else:
@@ -144,7 +147,6 @@ class Connection:
 
     def _cancel(self, request: MessageId) -> None:
         if (running := self._running.get(request)) is not None:
-            logger.debug("cancel %s", request)
             running.cancel()
 
     def _fail(self, request: MessageId | None, error: RpcError) -> None:

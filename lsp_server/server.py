@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from importlib.metadata import version
 from typing import Any
 
-from ghostdraft.lsp_server import convert, protocol
+from ghostdraft.lsp_server import __version__, convert, protocol
 from ghostdraft.lsp_server.completions import Completions
 from ghostdraft.lsp_server.documents import Documents, UnknownDocument
 from ghostdraft.lsp_server.host import Load
@@ -163,7 +162,7 @@ def _ignore(_server: Server, _params: object) -> None:
     """For what clients send unasked."""
 
 
-_SERVER_INFO = {"name": "ghostdraft", "version": version("ghostdraft")}
+_SERVER_INFO = {"name": "ghostdraft", "version": __version__}
 
 _COMMANDS: dict[str, Callable[[Server, tuple[Any, ...]], Awaitable[object] | None]] = {
     convert.ACCEPTED: Server._accepted,

@@ -7,25 +7,23 @@ import logging
 from typing import Any
 
 from ghostdraft.lsp_server import transport
-from ghostdraft.lsp_server.host import load_engine
-from ghostdraft.lsp_server.keeper import pull_model
+from ghostdraft.lsp_server.host import Load, load_engine
+from ghostdraft.lsp_server.keeper import Pull, pull_model
 from ghostdraft.lsp_server.server import Server
 from ghostdraft.lsp_server.settings import user_settings
 
-LEVELS = ("error", "warning", "info", "debug")
 
-
-def serve_stdio(log_level: str) -> None:
+def serve_stdio(log_level: str = "warning", load: Load = load_engine, pull: Pull = pull_model) -> None:
     """Serves until the client ends, and then ends this process."""
     stdio = transport.claim_stdio()
     log_to_stderr(log_level)
-    settings, warnings = user_settings()
-    transport.end_process(asyncio.run(_serve(stdio, settings, warnings)))
+    transport.end_process(asyncio.run(_serve(stdio, load, pull)))
 
 
-async def _serve(stdio: transport.Stdio, settings: Any, warnings: tuple[str, ...]) -> int:
+async def _serve(stdio: transport.Stdio, load: Load, pull: Pull) -> int:
     asyncio.get_running_loop().set_exception_handler(_log_failure)
-    server = Server(settings, warnings, load_engine, pull_model, transport.Writer(stdio.outgoing))
+    settings, warnings = user_settings()
+    server = Server(settings, warnings, load, pull, transport.Writer(stdio.outgoing))
     return await transport.serve(server, stdio.incoming)
 
 

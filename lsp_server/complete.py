@@ -1,0 +1,142 @@
+"""`ghostdraft complete PATH:LINE:COLUMN`: what would be shown at a cursor in a file. Lines and columns count from 1,
+columns in code points."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from ghostdraft.completion.policy import PROBE
+from ghostdraft.completion.syntax import language_of
+from ghostdraft.completion.types import Budget
+from ghostdraft.lsp_server import complete_view
+from ghostdraft.lsp_server.complete_view import Cursor, Outcome
+from ghostdraft.lsp_server.convert import path_of
+from ghostdraft.lsp_server.documents import Document, Point
+from ghostdraft.lsp_server.host import Engine, load_engine
+from ghostdraft.lsp_server.settings import Options, user_settings
+from ghostdraft.lsp_server.telling import BadInput
+from ghostdraft.models.registry import MODELS
+from ghostdraft.models.types import ModelNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The command line. None: what the settings say."""
+
+    place: str
+    model: str | None = None
+    drafter: str | None = None
+    max_tokens: int | None = None
+    as_json: bool = False
+    pull: bool = False
+
+
+def complete(wish: Wish) -> None:
+    """Prints the completion. Raises BadInput, ModelError."""
+    cursor = find_cursor(wish.place)
+    options = _options(wish, cursor)
+    budget = Budget(wish.max_tokens or options.budgets.of(cursor.document.language_id).max_tokens)
+    if (refusal := options.policy.refusal(cursor.snapshot)) is not None:
+        raise BadInput(refusal)
+    engine = _load(options, wish)
+    with _waiting(f"{options.model} is writing"):
+        completion = engine.complete(cursor.snapshot, budget, threading.Event())
+    outcome = Outcome(cursor, completion, options.model, options.drafter)
+    if wish.as_json:
+        typer.echo(complete_view.as_json(outcome))
+    else:
+        complete_view.show(outcome)
+
+
+def find_cursor(place: str) -> Cursor:
+    """The place in the file that PATH:LINE:COLUMN names. Raises BadInput."""
+    path, line, column = _parse(place)
+    document = Document(path.resolve().as_uri(), language_of(str(path)), 0, _read(path))
+    if line > document.line_count:
+        raise BadInput(f"{path} has {document.line_count} lines; there is no line {line}.")
+    last = len(document.line(line - 1)) + 1
+    if column > last:
+        raise BadInput(f"Line {line} of {path} ends at column {last}; there is no column {column}.")
+    return Cursor(document, Point(line - 1, column - 1))
+
+
+def _parse(place: str) -> tuple[Path, int, int]:
+    path, *numbers = place.rsplit(":", 2)
+    if len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers) or not path:
+        raise BadInput(f"{place} is no place in a file. Give PATH:LINE:COLUMN, for example main.py:12:5.")
+    line, column = map(int, numbers)
+    if line < 1 or column < 1:
+        raise BadInput("Lines and columns count from 1.")
+    return Path(path), line, column
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+    if b"\0" in content[:PROBE]:
+        raise BadInput(f"{path} is a binary file. Give a text file.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
+
+
+def _options(wish: Wish, cursor: Cursor) -> Options:
+    chosen = {"model": wish.model, "drafter": wish.drafter}
+    settings, problems = user_settings({key: value for key, value in chosen.items() if value is not None})
+    for problem in problems:
+        typer.echo(f"ghostdraft: {problem}", err=True)
+    return settings.options(path_of(cursor.document.uri))
+
+
+def _load(options: Options, wish: Wish) -> Engine:
+    try:
+        with _waiting(f"loading {options.model}"):
+            return load_engine(options.model, options.drafter)
+    except ModelNotFound as error:
+        if not (wish.pull or _agreed(options.model)):
+            raise BadInput(f"{error} Or add --pull.") from error
+    _pull(options.model)
+    with _waiting(f"loading {options.model}"):
+        return load_engine(options.model, options.drafter)
+
+
+def _agreed(model: str) -> bool:
+    """Whether the user, at a terminal, wants the model pulled now."""
+    known = MODELS.get(model)
+    if known is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    size = f"{known.file.size / 1e6:,.0f} MB, " if known.file else ""
+    question = f"{model} ({size}{known.licence}) is not on this disk yet. Pull it now?"
+    return typer.confirm(question, default=True, err=True)
+
+
+def _pull(model: str) -> None:
+    from ghostdraft.lsp_server.models_progress import ProgressBar
+    from ghostdraft.models.acquire import pull
+    from ghostdraft.models.store import Store
+
+    with ProgressBar() as bar:
+        pull(Store(), model, bar.watch)
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """A spinner on standard error, where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(f"{what} ..."):
+        yield

@@ -1,0 +1,134 @@
+"""A completion on the terminal, ghost text among the lines around it, or as JSON. Nothing is decided here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ghostdraft.completion.types import Completion, Snapshot
+from ghostdraft.lsp_server.documents import Document, Point, split_lines
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+AROUND = 3  # lines before and after
+GHOST = "italic cyan"
+STATS = (
+    "prompt_tokens",
+    "reused_tokens",
+    "generated_tokens",
+    "steps",
+    "drafted",
+    "accepted",
+    "prefill_ms",
+    "decode_ms",
+    "total_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a file; `point` counts from 0, as everything but the command line does."""
+
+    document: Document
+    point: Point
+
+    @property
+    def snapshot(self) -> Snapshot:
+        document = self.document
+        return Snapshot(document.uri, 0, document.language_id, document.text, document.offset(self.point))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    cursor: Cursor
+    completion: Completion
+    model: str
+    drafter: str
+
+    @property
+    def end(self) -> Point:
+        """Where the replaced text ends; on the cursor's line."""
+        point = self.cursor.point
+        return Point(point.line, point.column + self.completion.end - self.completion.start)
+
+
+def as_json(outcome: Outcome) -> str:
+    completion = outcome.completion
+    fields = {
+        "text": completion.text,
+        "range": {"start": _from_one(outcome.cursor.point), "end": _from_one(outcome.end)},
+        "stop_reason": completion.stop_reason.value,
+        "model": outcome.model,
+        "drafter": outcome.drafter,
+        "stats": {name: _rounded(getattr(completion.stats, name)) for name in STATS},
+    }
+    return json.dumps(fields, indent=2)
+
+
+def _from_one(point: Point) -> dict[str, int]:
+    return {"line": point.line + 1, "column": point.column + 1}
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def show(outcome: Outcome) -> None:
+    """Prints the lines around the cursor with the ghost text in colour, or in «» where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    ghost = GHOST if console.is_terminal and not console.no_color else None
+    for line in _lines(outcome, ghost):
+        console.print(line)
+    console.print(_summary(outcome), style="dim")
+
+
+def _lines(outcome: Outcome, ghost: str | None) -> list[Text]:
+    from rich.text import Text
+
+    document, at = outcome.cursor.document, outcome.cursor.point.line
+    before = [Text(document.line(number)) for number in range(max(0, at - AROUND), at)]
+    after = [Text(document.line(number)) for number in range(at + 1, min(document.line_count, at + 1 + AROUND))]
+    written = list(_completed(outcome, ghost).split("\n", allow_blank=True))
+    first = at - len(before) + 1
+    numbers = [*range(first, at + 2), *[None] * (len(written) - 1), *range(at + 2, at + 2 + len(after))]
+    lines = [*before, *written, *after]
+    return [
+        Text(f"{number or '':>5} ", style="dim").append_text(line) for number, line in zip(numbers, lines, strict=True)
+    ]
+
+
+def _completed(outcome: Outcome, ghost: str | None) -> Text:
+    """The cursor's line with the completion carried out."""
+    from rich.text import Text
+
+    line = outcome.cursor.document.line(outcome.cursor.point.line)
+    completed = Text(line[: outcome.cursor.point.column])
+    for piece, new in _pieces(outcome.completion.text, line[outcome.cursor.point.column : outcome.end.column]):
+        completed.append(piece if ghost or not new else f"«{piece}»", style=ghost if new else None)
+    return completed.append(line[outcome.end.column :])
+
+
+def _pieces(text: str, replaced: str) -> list[tuple[str, bool]]:
+    """The text in pieces, each with whether it is new: what was `replaced` stands in it, as far back as it can."""
+    pieces: list[tuple[str, bool]] = []
+    rest = replaced
+    for character in reversed("\n".join(line.rstrip("\r\n") for line in split_lines(text))):
+        new = not (rest and rest[-1] == character)
+        rest = rest if new else rest[:-1]
+        if pieces and pieces[-1][1] is new:
+            pieces[-1] = (character + pieces[-1][0], new)
+        else:
+            pieces.append((character, new))
+    return pieces[::-1]
+
+
+def _summary(outcome: Outcome) -> str:
+    completion, stats = outcome.completion, outcome.completion.stats
+    what = f"{stats.generated_tokens} tokens" if completion.text else "nothing to suggest"
+    drafted = f", {stats.accepted} of {stats.drafted} drafted tokens accepted" if stats.drafted else ""
+    spent = f"{stats.total_ms:,.0f} ms ({stats.prefill_ms:,.0f} to read, {stats.decode_ms:,.0f} to write)"
+    return f"{outcome.model}, {outcome.drafter}: {what} in {spent}{drafted}; stopped at: {completion.stop_reason}"

@@ -1,0 +1,168 @@
+"""`ghostdraft doctor`: this machine, the model, each setting with its origin, what is missing and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ghostdraft.lsp_server import __version__
+from ghostdraft.lsp_server import machine as machines
+from ghostdraft.lsp_server.machine import Machine
+from ghostdraft.lsp_server.settings import Options, user_settings
+from ghostdraft.models.registry import DEFAULT, MODELS
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import ModelError
+
+SMALLEST = "tiny"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuEngine:
+    """`variants`: the instruction sets that it can use here, best first; none where it cannot run."""
+
+    variants: tuple[str, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """`size` in bytes on disk; `folder` where it lies or would lie."""
+
+    name: str
+    installed: bool
+    folder: str
+    size: int = 0
+    licence: str = ""
+    fim: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    version: str
+    machine: Machine
+    engine: CpuEngine
+    device: str
+    model: Model
+    options: Options
+    problems: tuple[str, ...]
+
+
+def doctor(as_json: bool) -> bool:
+    """Prints the report. Whether nothing is missing."""
+    report = examine()
+    typer.echo(_json(report) if as_json else "\n".join(_lines(report)))
+    return not report.problems
+
+
+def examine() -> Report:
+    settings, complaints = user_settings()
+    here = Path.cwd()
+    complaints += settings.add_folder(here)
+    options = settings.options(here / "any")
+    machine, engine, model = machines.look(), _cpu_engine(), _model(options.model)
+    problems = (
+        *complaints,
+        *filter(None, (engine.problem, model.problem, _slow(machine, engine, model), _idle(machine))),
+    )
+    return Report(__version__, machine, engine, _device(), model, options, problems)
+
+
+def _cpu_engine() -> CpuEngine:
+    from ghostdraft.models.cpu.model import variants
+
+    try:
+        return CpuEngine(tuple(variants()))
+    except ModelError as error:
+        return CpuEngine((), str(error))
+
+
+def _device() -> str:
+    from ghostdraft.models.load import choose_device
+
+    return choose_device("auto")
+
+
+def _model(name: str) -> Model:
+    store = Store()
+    folder = str(store.folder(name))
+    try:
+        checkpoint = store.find(name)
+    except ModelError as error:
+        return Model(name, False, folder, problem=str(error))
+    spec = checkpoint.spec
+    fim = f"{spec.fim[0].order}, from its {spec.fim_source}" if spec.fim else "none: it completes prefixes only"
+    return Model(name, True, folder, checkpoint.size, spec.licence, fim)
+
+
+def _slow(machine: Machine, engine: CpuEngine, model: Model) -> str:
+    """The advice for a machine that is too slow for the default model."""
+    if model.name != DEFAULT or (machine.gpu and machine.torch):
+        return ""
+    portable = engine.variants[:1] == ("portable",)
+    if not machines.is_too_slow(machine, MODELS[DEFAULT].parameters, portable):
+        return ""
+    return (
+        f"This machine is slow for {DEFAULT}. Try the smallest model: ghostdraft models pull {SMALLEST}, "
+        f'and model = "{SMALLEST}" in config.toml.'
+    )
+
+
+def _idle(machine: Machine) -> str:
+    return machines.GPU_NOTE if machine.gpu and not machine.torch else ""
+
+
+def _json(report: Report) -> str:
+    settings = {
+        key: {"value": setting.value, "origin": setting.origin} for key, setting in report.options.settings.items()
+    }
+    fields: dict[str, Any] = {
+        "version": report.version,
+        "machine": asdict(report.machine),
+        "engine": asdict(report.engine),
+        "device": report.device,
+        "model": asdict(report.model),
+        "settings": settings,
+        "problems": report.problems,
+    }
+    return json.dumps(fields, indent=2)
+
+
+def _lines(report: Report) -> list[str]:
+    machine, model = report.machine, report.model
+    facts = {
+        "ghostdraft": f"{report.version}, Python {machine.python}",
+        "machine": f"{machine.system}, {machine.cores} cores, {machine.memory / 1e9:.0f} GB",
+        "processor": f"{machine.processor}; one thread reads {machine.bandwidth / 1e9:.0f} GB/s",
+        "instructions": ", ".join(report.engine.variants) or "no engine",
+        "GPU": ("yes" if machine.gpu else "none found") + (", PyTorch is installed" if machine.torch else ""),
+        "device": report.device,
+        "model": _model_line(model),
+    }
+    settings = [
+        f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in report.options.settings.items()
+    ]
+    problems = [f"  - {problem}" for problem in report.problems]
+    return [
+        *(f"{name:<13} {fact}" for name, fact in facts.items()),
+        "settings",
+        *settings,
+        "to mend" if problems else "nothing is missing",
+        *problems,
+    ]
+
+
+def _model_line(model: Model) -> str:
+    if not model.installed:
+        return f"{model.name}, not usable"
+    return (
+        f"{model.name}, {model.size / 1e6:,.0f} MB in {model.folder}, {model.licence}; fill-in-the-middle: {model.fim}"
+    )
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

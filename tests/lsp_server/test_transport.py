@@ -1,0 +1,137 @@
+"""Streams, logs and the end of the process, over a real process with a fake engine."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ghostdraft.lsp_server.transport import BrokenFraming, frame, read_message
+from tests.e2e.stdio_client import StdioClient, did_change, did_open, inline_completion
+
+FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
+URI = "file:///project/main.py"
+SOON = 2.0  # seconds, as promised
+
+
+@contextmanager
+def serving(engine: str) -> Iterator[StdioClient]:
+    with StdioClient((sys.executable, FAKE_SERVER, engine), env={"GHOSTDRAFT_CONFIG": os.devnull}) as client:
+        client.initialize()
+        client.wait_until_ready()
+        yield client
+
+
+@pytest.mark.parametrize("body", [b"{}", b"", "Ж😀".encode(), b"x" * 100_000])
+def test_a_framed_message_is_read_back(body: bytes) -> None:
+    assert read_message(io.BytesIO(frame(body) + b"rest")) == body
+
+
+def test_headers_are_read_in_any_case_and_order() -> None:
+    stream = io.BytesIO(b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\ncontent-length:2\r\n\r\n{}")
+    assert read_message(stream) == b"{}"
+    assert read_message(stream) is None
+
+
+@pytest.mark.parametrize(
+    "start", [b"Content-Length: many\r\n\r\n{}", b"GET / HTTP/1.1\r\n\r\n", b"Content-Length: -1\r\n\r\n"]
+)
+def test_what_is_no_stream_of_messages_is_refused(start: bytes) -> None:
+    with pytest.raises(BrokenFraming):
+        read_message(io.BytesIO(start))
+
+
+def test_a_stream_cut_inside_a_message_has_ended() -> None:
+    assert read_message(io.BytesIO(b"Content-Length: 10\r\n\r\n{}")) is None
+
+
+def test_edit_request_and_edit_in_one_write_answer_for_the_text_between() -> None:
+    with serving("echo") as client:
+        request = client.request("textDocument/inlineCompletion", inline_completion(URI, 0, 2))
+        client.write(did_open(URI, "a\n"), did_change(URI, 0, 1, "b"), request, did_change(URI, 0, 0, "zzz", version=3))
+        (item,) = client.result(request["id"])["items"]
+        assert item["insertText"] == "ab"
+        assert item["range"]["start"] == {"line": 0, "character": 2}
+
+
+def test_what_a_library_prints_does_not_reach_the_protocol() -> None:
+    with serving("printing") as client:
+        client.write(did_open(URI, "a"))
+        for _ in range(2):
+            assert client.result(client.ask("textDocument/inlineCompletion", inline_completion(URI, 0, 1)))
+        assert client.exit() == 0
+    assert client.garbage == b""
+    assert b"printed by a library" in client.log
+    assert b"written by C" in client.log
+
+
+def test_no_user_text_in_the_log_at_any_level() -> None:
+    canary = "CANARY"
+    with serving("failing") as client:
+        client.write(did_open(f"file:///{canary}.py", f"x = '{canary}'\n"))
+        client.write(did_change(f"file:///{canary}.py", 0, 0, canary))
+        wanted = inline_completion(f"file:///{canary}.py", 0, 1)
+        assert client.answer(client.ask("textDocument/inlineCompletion", wanted))["error"]["code"] == -32603
+        for broken in ({**wanted, "position": canary}, {**wanted, "textDocument": {"uri": [canary]}}, canary):
+            assert client.answer(client.ask("textDocument/inlineCompletion", broken))["error"]["code"] == -32602
+        client.notify("textDocument/didChange", {"textDocument": {"uri": canary}, "contentChanges": [canary]})
+        client.notify("textDocument/didChange", {"textDocument": {"uri": canary, "version": 1}, "contentChanges": []})
+        client.notify("workspace/didChangeConfiguration", {"settings": {canary: canary}})
+        client.ask("workspace/executeCommand", {"command": canary, "arguments": [canary]})
+        client.ask(f"method/{'x' * 100}{canary}", {canary: canary})
+        assert client.exit() == 0
+    assert b"RuntimeError" in client.log
+    assert canary.encode() not in client.log
+
+
+@pytest.mark.parametrize("engine", ["echo", "deaf"])
+def test_the_server_ends_soon_after_its_input(engine: str) -> None:
+    with serving(engine) as client:
+        client.write(did_open(URI, "a"))
+        client.ask("textDocument/inlineCompletion", inline_completion(URI, 0, 1))
+        time.sleep(0.2)
+        start = time.monotonic()
+        client.close_input()
+        assert client.process.wait(10) == 1
+        assert time.monotonic() - start < SOON
+
+
+@pytest.mark.parametrize("engine", ["echo", "deaf"])
+def test_the_server_ends_soon_after_the_client_s_process(engine: str) -> None:
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as editor,
+        StdioClient((sys.executable, FAKE_SERVER, engine), env={"GHOSTDRAFT_CONFIG": os.devnull}) as client,
+    ):
+        client.initialize(processId=editor.pid)
+        client.wait_until_ready()
+        client.write(did_open(URI, "a"))
+        client.ask("textDocument/inlineCompletion", inline_completion(URI, 0, 1))
+        time.sleep(0.2)
+        assert client.process.poll() is None
+        editor.kill()
+        start = time.monotonic()
+        assert client.process.wait(10) == 1
+        assert time.monotonic() - start < SOON
+
+
+def test_a_stream_that_is_no_protocol_ends_the_server() -> None:
+    with serving("echo") as client:
+        assert client.process.stdin is not None
+        client.process.stdin.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        client.process.stdin.flush()
+        assert client.process.wait(10) == 1
+
+
+def test_shutdown_and_exit() -> None:
+    with serving("deaf") as client:
+        client.write(did_open(URI, "a"))
+        running = client.ask("textDocument/inlineCompletion", inline_completion(URI, 0, 1))
+        assert client.exit() == 0
+        assert client.answer(running)["error"]["code"] == -32800
