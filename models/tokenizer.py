@@ -17,7 +17,6 @@ from ghostdraft.models.types import Tokenizer, WeightsCorrupt
 _SPACE = "▁"  # sentencepiece's mark for a space
 _SPACE_BYTES = _SPACE.encode()
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load(path: Path) -> Tokenizer:
@@ -30,7 +29,8 @@ def load(path: Path) -> Tokenizer:
 
 
 class BpeTokenizer:
-    """A `Tokenizer`. `decode_bytes(encode(text))` is `text` in UTF-8, lone surrogates as U+FFFD."""
+    """A `Tokenizer`. `decode_bytes(encode(text))` is `text` in UTF-8; lone surrogates, and characters for whose bytes
+    the vocabulary has no token (in some, control characters and unassigned planes), come back as U+FFFD."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         inner.encode_special_tokens = True  # in plain text they are text
@@ -40,10 +40,11 @@ class BpeTokenizer:
         self._special = {token.content: id_ for id_, token in added.items() if token.special}
         self._special_pattern = _any_of(self._special)
         self._byte_fallback = bool(getattr(inner.model, "byte_fallback", False))
+        self._inexpressible = _inexpressible(inner, self._byte_fallback)
         self._bytes_of: dict[int, bytes] = {}
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        text = _LONE_SURROGATE.sub("\ufffd", text)
+        text = self._inexpressible.sub("\ufffd", text)
         if not special or self._special_pattern is None:
             return self._encode_plain(text)
         parts = self._special_pattern.split(text)
@@ -85,6 +86,30 @@ class BpeTokenizer:
 def _any_of(tokens: dict[str, int]) -> re.Pattern[str] | None:
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if tokens else None
+
+
+def _inexpressible(inner: tokenizers.Tokenizer, byte_fallback: bool) -> re.Pattern[str]:
+    """Lone surrogates, and the characters that UTF-8 begins with a byte which the vocabulary lacks."""
+    names = {byte: letter for letter, byte in _byte_of_letter().items()}
+    if byte_fallback:
+        names = {byte: f"<0x{byte:02X}>" for byte in range(0x80, 0x100)}
+    missing = [byte for byte, name in names.items() if inner.token_to_id(name) is None]
+    ranges = [
+        "\ud800-\udfff",
+        *(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in map(_begun_by, missing)),
+    ]
+    return re.compile(f"[{''.join(ranges)}]")
+
+
+def _begun_by(byte: int) -> tuple[int, int]:
+    """The first and last code point whose UTF-8 begins with `byte`; of bytes that begin none, the surrogates."""
+    if byte < 0x80:
+        return byte, byte
+    for base, last, bits, lowest in ((0xC0, 0xDF, 6, 0x80), (0xE0, 0xEF, 12, 0x800), (0xF0, 0xF4, 18, 0x10000)):
+        start = (byte - base) << bits
+        if base <= byte <= last and start + (1 << bits) > lowest:
+            return max(start, lowest), min(start + (1 << bits) - 1, 0x10FFFF)
+    return 0xD800, 0xDFFF
 
 
 def _fallback_bytes(piece: str) -> bytes:

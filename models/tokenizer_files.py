@@ -25,7 +25,9 @@ _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _QWEN2 = _WORDS + r"|\p{N}" + _REST
 _LLAMA3 = _WORDS + r"|\p{N}{1,3}" + _REST
 _DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"\p{N}")
-_CONTROL = re.compile(r"<[|｜].*[|｜]>|<fim[-_].*>|▁?<(PRE|SUF|MID|EOT)>|\[(PREFIX|SUFFIX|MIDDLE)\]")
+_CONTROL = re.compile(
+    r"<[|｜].*[|｜]>|<fim[-_].*>|<repo_?name>|<file_sep>|<filename>|▁?<(PRE|SUF|MID|EOT)>|\[(PREFIX|SUFFIX|MIDDLE)\]"
+)
 
 
 def looks_like_control(token: str) -> bool:

@@ -45,10 +45,15 @@ class Http:
             self._session.proxies = {"http": settings.proxy, "https": settings.proxy}
 
     def get(self, url: str, headers: Mapping[str, str], stream: bool = False) -> requests.Response:
-        """The response, whatever its status. Raises requests.RequestException."""
+        """The response, whatever its status. Raises requests.RequestException, DownloadFailed."""
         verify = False if self.settings.trusts(url) else self.settings.cert
         timeout = (min(_CONNECT, self.settings.timeout), self.settings.timeout)
-        return self._session.get(url, headers=dict(headers), stream=stream, timeout=timeout, verify=verify)
+        try:
+            return self._session.get(url, headers=dict(headers), stream=stream, timeout=timeout, verify=verify)
+        except requests.RequestException:
+            raise
+        except OSError as error:
+            raise DownloadFailed(f"A certificate that the network settings name cannot be read: {error}.") from error
 
 
 class _SystemTrust(HTTPAdapter):
@@ -68,12 +73,20 @@ def _context() -> ssl.SSLContext:
 def page(http: Http, url: str, accept: str) -> tuple[str, str, bytes]:
     """A page's final URL, content type and body. Raises DownloadFailed."""
     try:
-        response = http.get(url, {"Accept": accept})
+        response = _twice(http, url, accept)
     except requests.RequestException as error:
         raise unreachable(url, error) from error
     if response.status_code != requests.codes.ok:
         raise _refused(url, response)
     return response.url, response.headers.get("Content-Type", ""), response.content
+
+
+def _twice(http: Http, url: str, accept: str) -> requests.Response:
+    try:
+        return http.get(url, {"Accept": accept})
+    except requests.ConnectionError:
+        time.sleep(_WAITS[0])
+        return http.get(url, {"Accept": accept})
 
 
 def download(
