@@ -46,8 +46,7 @@ def without_markers(text: str, scene: Scene, markers: Sequence[str]) -> str:
 
 def trimmed(text: str, scene: Scene) -> str:
     """Without blanks at its end, and without a second blank after one before the cursor."""
-    if not scene.rest.strip():
-        text = text.rstrip()
+    text = text.rstrip() if scene.rest_closes else text.rstrip("\n")
     if scene.line.strip() and scene.line[-1:] in (" ", "\t"):
         text = text.lstrip(" \t")
     return text
