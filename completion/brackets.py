@@ -13,10 +13,11 @@ NO_STRING = re.compile(r"[\w&<]")  # before a ': an apostrophe, or a lifetime
 PREFIX = re.compile(r"(?<!\w)[rbfuRBFU]{1,2}$")  # before a ': Python's f'...'
 
 
-def left_open(line: str) -> list[str]:
-    """The brackets and the quote that the line opens and does not close, outermost first."""
+def left_open(line: str, quote: str = "") -> list[str]:
+    """The brackets and the quote that the line opens and does not close, outermost first; `quote`: of the string that
+    it begins in."""
     stack: list[str] = []
-    for _, mark, opens in _marks(line, ""):
+    for _, mark, opens in _marks(line, quote):
         if opens:
             stack.append(mark)
         elif stack:

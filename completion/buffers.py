@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from zlib import crc32
 
 from ghostdraft.completion.prompt import for_model
 from ghostdraft.completion.types import Snapshot
 from ghostdraft.models.types import Tokenizer
 
 REACH = 65_536  # code points of a buffer, around the cursor or from its start
-BLOCK = 1024  # code points of a block, about
-MOST_BLOCKS = 512  # remembered
-MOST_NEW = 48  # blocks tokenised for one request: the rest waits for the next one
+LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line
+LINES = 16  # of a block behind the least, on average
+MOST_BLOCKS = 1024  # remembered
+MOST_NEW = 32_768  # code points tokenised for one request: the rest waits for the next one
 
 Tokens = tuple[int, ...]
 
@@ -32,7 +34,8 @@ class Buffers:
         new = 0
         found = []
         for block in (block for text in texts for block in blocks(for_model(text))):
-            if block not in self._known and (new := new + 1) > MOST_NEW:
+            new += 0 if block in self._known else len(block)
+            if block not in self._known and new > MOST_NEW:
                 continue
             found.append(self._encoded(block))
         return found
@@ -46,12 +49,12 @@ class Buffers:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Pieces of about `BLOCK` code points that begin at lines without indentation where there are any, so that a line
-    put in does not move all pieces behind it."""
+    """Pieces of some lines each. A line begins one by what it says, wherever it stands, so that a line put in or
+    taken out changes the piece around it and no other."""
     block: list[str] = []
     size = 0
     for line in text.split("\n"):
-        if size >= BLOCK and (line[:1].strip() or size >= 2 * BLOCK):
+        if size >= MOST_BLOCK or (size >= LEAST_BLOCK and crc32(line.encode()) % LINES == 0):
             yield "\n".join(block) + "\n"
             block, size = [], 0
         block.append(line)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ghostdraft.completion.blocks import columns, indentation
-from ghostdraft.completion.brackets import CLOSERS, QUOTES, unmatched_closers
+from ghostdraft.completion.brackets import CLOSERS, QUOTES, left_open, unmatched_closers
 from ghostdraft.completion.scene import Scene
 
 MODEL_INDENT = 4  # blanks that stand for a tab, where the suggestion does not show its own level
@@ -31,9 +31,9 @@ def presentable(text: str, scene: Scene, markers: Sequence[str]) -> Insert:
     """The edit that shows `text`. `markers`: names of special tokens, at which a model that spells one is cut."""
     text = trimmed(without_markers(text, scene, markers), scene)
     text = indented(text, scene)
-    if not text.strip():
-        return Insert()
     insert = joined(text, scene)
+    if not insert.ghost.strip():
+        return Insert()
     return Insert(_with_eol(insert.text, scene), _with_eol(insert.ghost, scene), insert.over_rest)
 
 
@@ -97,7 +97,10 @@ def joined(text: str, scene: Scene) -> Insert:
 
 def _over_closers(text: str, scene: Scene) -> tuple[str, int]:
     """The text, and how much of a rest that only closes it supplies; none of the rest's brackets is closed by a
-    bracket of the text's own. Where it leaves some of them open, it ends at the last that it closes."""
+    bracket of the text's own, and none at all where the text ends in a string of its own. Where it leaves some of
+    them open, it ends at the last that it closes."""
+    if any(mark in QUOTES for mark in left_open(text, scene.quote)):
+        return text, 0
     closing = unmatched_closers(text, scene.quote)
     at, supplied = -1, 0
     for i, char in enumerate(scene.rest):

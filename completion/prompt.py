@@ -39,11 +39,13 @@ class Prompter:
         token_ids, stable = list(self._start), len(self._start)
         for part in parts:
             if part == FimTemplate.PREFIX:
-                ids = self._tokenizer.encode(prefix[: len(prefix) - len(lead)])
-                stable = len(token_ids) + self._stable(ids, prefix)
+                shown = prefix[: len(prefix) - len(lead)]
+                ids = self._tokenizer.encode(shown)
+                stable = len(token_ids) + self._stable(ids, shown)
             else:
                 ids = self._fixed(part, context)
             token_ids += ids
+        token_ids = token_ids or self._tokenizer.encode("\n")  # the start of a file: a model needs something to follow
         return Prompt(tuple(token_ids), max_new_tokens, stable, lead)
 
     def _fixed(self, part: str, context: Context) -> list[int]:
@@ -53,11 +55,12 @@ class Prompter:
 
     def _stable(self, ids: list[int], prefix: str) -> int:
         """How many tokens lie before the cursor's line: the rest may change with the next key."""
-        line = len(prefix[prefix.rfind("\n") + 1 :].encode())
-        while ids and line > 0:
-            line -= len(self._tokenizer.decode_bytes(ids[-1:]))
-            ids = ids[:-1]
-        return len(ids)
+        left = len(prefix[prefix.rfind("\n") + 1 :].encode())
+        count = len(ids)
+        while count and left > 0:
+            count -= 1
+            left -= len(self._tokenizer.decode_bytes([ids[count]]))
+        return count
 
 
 def fills(context: Context) -> bool:

@@ -1,0 +1,122 @@
+"""Which fill-in-the-middle order a model does best with, and what the next keystroke costs in each.
+
+Lines of the standard library are cut somewhere, and the model is to write the rest of the line. Counted are exact
+matches, and the tokens that a prompt does not share with the one a keystroke later.
+
+    python -P -m ghostdraft.benchmarks.fim_orders --model starter --holes 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from ghostdraft.completion.decode import Decoder
+from ghostdraft.completion.prompt import Prompter
+from ghostdraft.completion.stream import TextStream
+from ghostdraft.completion.types import Context
+from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models.load import Loaded, load
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import FimTemplate
+
+FILES = (
+    "argparse", "ast", "calendar", "configparser", "csv", "dataclasses", "difflib", "fileinput", "ftplib", "gettext",
+    "glob", "heapq", "inspect", "ipaddress", "mailbox", "optparse", "pathlib", "pickle", "pprint", "queue", "sched",
+    "shelve", "shlex", "smtplib", "statistics", "string", "tarfile", "textwrap", "timeit", "zipfile",
+)  # fmt: skip
+PREFIX_LINES, SUFFIX_LINES = 25, 10
+LEAST_REST = 4  # code points
+MOST_TOKENS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    context: Context
+    rest: str
+
+
+def holes(count: int, seed: int = 0) -> list[Hole]:
+    """Cuts in the bodies of the files, the same ones for the same Python."""
+    rng = random.Random(seed)
+    found: list[Hole] = []
+    for name in (name for _ in range(count) for name in FILES):
+        path = Path(sysconfig.get_path("stdlib"), name + ".py")
+        if path.is_file() and len(found) < count:
+            found += _cut(path.read_text(encoding="utf-8").splitlines(), rng)
+    return found
+
+
+def _cut(lines: Sequence[str], rng: random.Random) -> list[Hole]:
+    """One hole, or none where the line drawn is a comment or too short."""
+    number = rng.randrange(PREFIX_LINES, len(lines) - SUFFIX_LINES)
+    line = lines[number]
+    code = line.strip()
+    if len(code) <= LEAST_REST or code.startswith(("#", '"', "'")):
+        return []
+    at = rng.randrange(len(line) - len(code), len(line) - LEAST_REST)
+    prefix = "\n".join([*lines[number - PREFIX_LINES : number], line[:at]])
+    suffix = "\n".join(["", *lines[number + 1 : number + 1 + SUFFIX_LINES], ""])
+    return [Hole(Context(prefix, suffix, "python", ""), line[at:])]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    order: str
+    exact: int
+    reread: float  # tokens of a prompt that the next keystroke changes, on average
+
+
+def measured(loaded: Loaded, order: str, fim: tuple[FimTemplate, ...], cut: Sequence[Hole]) -> Result:
+    prompter = Prompter(replace(loaded.spec, fim=fim), loaded.tokenizer)
+    decoder = Decoder(loaded.model, NoDrafter(), Sampling.GREEDY)
+    exact = sum(line_written(loaded, decoder, prompter, hole) == hole.rest for hole in cut)
+    return Result(order, exact, sum(_reread(prompter, hole) for hole in cut) / len(cut))
+
+
+def line_written(loaded: Loaded, decoder: Decoder, prompter: Prompter, hole: Hole) -> str:
+    """What the model makes of the rest of the line."""
+    prompt = prompter.build(hole.context, MOST_TOKENS)
+    hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
+    stream, text = TextStream(loaded.tokenizer, hidden), ""
+    for step in decoder.run(prompt.token_ids, (), MOST_TOKENS, hidden, Event()):
+        text += stream.feed(step.token_ids) if step.kind == "verify" else ""
+        if "\n" in text:
+            break
+    return text.removeprefix(prompt.lead).partition("\n")[0]
+
+
+def _reread(prompter: Prompter, hole: Hole) -> int:
+    before = prompter.build(hole.context, MOST_TOKENS)
+    after = prompter.build(replace(hole.context, prefix=hole.context.prefix + hole.rest[0]), MOST_TOKENS)
+    return len(after.token_ids) - common_prefix(before.token_ids, after.token_ids)
+
+
+def orders(loaded: Loaded) -> Iterator[tuple[str, tuple[FimTemplate, ...]]]:
+    yield from ((template.order.value, (template,)) for template in loaded.spec.fim)
+    yield "prefix alone", ()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="starter")
+    parser.add_argument("--holes", type=int, default=60)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    loaded = load(options.model, options.device, threads=options.threads)
+    cut = holes(options.holes)
+    print(f"{options.model}: {len(cut)} holes")  # noqa: T201
+    for order, fim in orders(loaded):
+        result = measured(loaded, order, fim, cut)
+        print(f"{order:14} exact {result.exact:3}   {result.reread:6.1f} tokens re-read at the next key")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

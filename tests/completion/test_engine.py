@@ -1,0 +1,221 @@
+"""The whole path with a fake model: streaming, budgets, cancellation, statistics, what stays in the cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from threading import Event
+from typing import Any
+
+import pytest
+
+from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, Buffers, blocks
+from ghostdraft.completion.context import Window
+from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.stream import TextStream
+from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
+from ghostdraft.drafting.ngram import NgramDrafter
+from tests.completion.writing import END, TOKENIZER, completed, engine_for, snapshot_at
+from tests.fakes import Never
+
+BODY = "def f():\n    ¦\n"
+
+
+class After:
+    """A cancel token that is set once it was looked at so many times."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def is_set(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def slowed(engine: Engine, seconds: float) -> None:
+    """Makes each pass of the engine's model take so long."""
+    forward = engine.decoder.model.forward
+
+    def slow(*args: Any) -> Any:
+        time.sleep(seconds)
+        return forward(*args)
+
+    engine.decoder.model.forward = slow  # type: ignore[method-assign]
+
+
+def test_statistics_are_filled() -> None:
+    stats = completed("x = f(1)\ny = ¦\n", "f(2)\nz").stats
+    assert stats.prompt_tokens == len("x = f(1)\ny =")
+    assert stats.generated_tokens == stats.steps == len(" f(2)\n")
+    assert stats.kept_tokens == len(" f(2)")
+    assert stats.reused_tokens == 0
+    assert stats.total_ms >= stats.decode_ms > 0
+
+
+def test_the_next_key_pays_only_for_itself() -> None:
+    engine, snapshot = engine_for("a = 1\nb = ¦\n" + "z = 1\n" * 9, "foo + bar\n")
+    first = engine.complete(snapshot, Budget(64), Never()).stats
+    typed = snapshot_at("a = 1\nb = f¦\n" + "z = 1\n" * 9)
+    second = engine.complete(typed, Budget(64), Never())
+    assert second.text == "oo + bar"
+    assert second.stats.reused_tokens >= first.prompt_tokens - 1
+
+
+def test_cancelled_means_nothing_shown() -> None:
+    engine, snapshot = engine_for(BODY, "return 1\n")
+    cancel = Event()
+    cancel.set()
+    completion = engine.complete(snapshot, Budget(64), cancel)
+    assert (completion.text, completion.stop_reason, completion.stats.steps) == ("", StopReason.CANCELLED, 0)
+
+
+@pytest.mark.parametrize("looks", range(0, 40, 3))
+def test_cancelled_at_any_time_the_next_answer_is_right(looks: int) -> None:
+    engine, snapshot = engine_for(BODY, "x = 1\n    return x\n")
+    completion = engine.complete(snapshot, Budget(64), After(looks))
+    assert completion.text in ("", "x = 1\n    return x")
+    assert (completion.stop_reason is StopReason.CANCELLED) == (completion.text == "")
+    assert engine.complete(snapshot, Budget(64), Never()).text == "x = 1\n    return x"
+
+
+def test_whole_lines_are_shown_at_the_deadline() -> None:
+    engine, snapshot = engine_for(BODY, "first = 1\n    second = 2\n    third = 3\n")
+    slowed(engine, 0.01)
+    completion = engine.complete(snapshot, Budget(64, time.monotonic() + 0.25), Never())
+    assert completion.text in ("first = 1", "first = 1\n    second = 2")
+    assert completion.stop_reason is StopReason.DEADLINE
+
+
+def test_half_a_line_is_not_shown_at_the_deadline() -> None:
+    engine, snapshot = engine_for("x = ¦\n", "a_very_long_name_that_takes_its_time\n")
+    slowed(engine, 0.01)
+    completion = engine.complete(snapshot, Budget(64, time.monotonic() + 0.15), Never())
+    assert (completion.text, completion.stop_reason) == ("", StopReason.DEADLINE)
+    assert completion.stats.steps > 0
+
+
+def test_prefill_before_the_deadline_is_kept() -> None:
+    marked = "".join(f"line_{i} = {i}\n" for i in range(60)) + "x = ¦\n"
+    engine, snapshot = engine_for(marked, "1\n")
+    slowed(engine, 0.02)
+    late = engine.complete(snapshot, Budget(64, time.monotonic() + 0.1), Never())
+    assert (late.text, late.stop_reason, late.stats.steps) == ("", StopReason.DEADLINE, 0)
+    again = engine.complete(snapshot, Budget(64), Never())
+    assert again.text == "1"
+    assert again.stats.reused_tokens > 0
+
+
+def test_a_deadline_long_past_costs_no_pass() -> None:
+    engine, snapshot = engine_for(BODY, "return 1\n")
+    completion = engine.complete(snapshot, Budget(64, time.monotonic() - 1), Never())
+    assert completion.stop_reason is StopReason.DEADLINE
+    assert engine.decoder.model.passes == []  # type: ignore[attr-defined]
+
+
+def test_most_tokens_end_a_line_where_it_is() -> None:
+    completion = completed("x = ¦\n", "abcdefgh\n", max_tokens=5)
+    assert (completion.text, completion.stop_reason) == ("abcd", StopReason.MAX_TOKENS)
+
+
+def test_a_model_that_does_not_take_up_the_blank_is_asked_again_with_it() -> None:
+    """It would go on with the word itself; a completion of `for i |` is none of `for i|`."""
+    engine, snapshot = engine_for("for i ¦\n", "in x:\n")
+    model = engine.decoder.model
+    seen: list[int] = []
+    rows = model._rows  # type: ignore[attr-defined]
+
+    def stubborn(tokens: Any, paths: Any) -> Any:
+        result = rows(tokens, paths)
+        whole = (*model.kept, *tokens)  # type: ignore[attr-defined]
+        if bytes(whole[-5:]) == b"for i":
+            seen.append(len(whole))
+            result[-1] = result[-1].copy()
+            result[-1][ord("t")] = 100.0
+        return result
+
+    model._rows = stubborn  # type: ignore[attr-defined]
+    assert engine.complete(snapshot, Budget(64), Never()).text == "in x:"
+    assert seen
+
+
+def test_a_prompt_that_the_context_cannot_hold_is_cut() -> None:
+    marked = "".join(f"line_{i} = {i}\n" for i in range(3000)) + "x = ¦\n"
+    engine, snapshot = engine_for(marked, "1\n", window=Window(20_000, 1000))
+    completion = engine.complete(snapshot, Budget(64), Never())
+    assert completion.text == "1"
+    assert completion.stats.prompt_tokens + 64 <= engine.decoder.model.context
+
+
+@pytest.mark.parametrize("marked", ["¦", "¦\n", "\n¦", "x¦", "\r\n¦\r\n", "\f¦\u2028", "\ufeff¦", "\0¦"])
+@pytest.mark.parametrize("language", ["python", "yaml", "nothing at all", ""])
+def test_any_text_gets_an_answer(marked: str, language: str) -> None:
+    assert completed(marked, "y = 1\n", language).start == marked.index("¦")
+
+
+def test_drafting_changes_nothing_but_the_steps() -> None:
+    marked = "first = value(1)\nsecond = value(2)\n" * 4 + "first = ¦\n"
+    engine, snapshot = engine_for(marked, "value(1)\n")
+    plain = engine.complete(snapshot, Budget(64), Never())
+    engine.decoder.drafter = NgramDrafter()
+    drafted = engine.complete(snapshot, Budget(64), Never())
+    assert drafted.text == plain.text
+    assert drafted.stats.steps < plain.stats.steps
+    assert drafted.stats.accepted > 0
+
+
+class CountingTokenizer:
+    """Counts what it is asked to encode."""
+
+    def __init__(self) -> None:
+        self.encoded = 0
+        self.characters = 0
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        self.encoded += 1
+        self.characters += len(text)
+        return TOKENIZER.encode(text, special)
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        return TOKENIZER.decode_bytes(token_ids)
+
+    def token_id(self, token: str) -> int | None:
+        return TOKENIZER.token_id(token)
+
+
+def test_an_edit_costs_one_block_of_the_buffers() -> None:
+    tokenizer = CountingTokenizer()
+    buffers = Buffers(tokenizer)
+    lines = [f"name_{i} = {i}\n" for i in range(800)]
+    other = OtherBuffer("file:///b", "python", "other = 1\n" * 300)
+
+    def tokens(text: str) -> list[tuple[int, ...]]:
+        return buffers.tokens(Snapshot("file:///a", 1, "python", text, 0, others=(other,)))
+
+    whole = tokens("".join(lines))
+    assert bytes(b for block in whole for b in block).decode() == "".join(lines) + other.text
+    before = tokenizer.encoded
+    lines.insert(300, "new = 1\n")
+    tokens("".join(lines))
+    assert 1 <= tokenizer.encoded - before <= 3
+
+
+def test_a_cold_start_does_not_tokenise_everything_at_once() -> None:
+    tokenizer = CountingTokenizer()
+    text = "".join(f"name_{i} = {i}\n" for i in range(20_000))
+    Buffers(tokenizer).tokens(Snapshot("file:///a", 1, "python", text, len(text) // 2))
+    assert tokenizer.characters <= MOST_NEW
+
+
+def test_blocks_are_the_text() -> None:
+    text = "".join(f"  name_{i} = {i}\n" for i in range(500)) + "end"
+    assert "".join(blocks(text)) == text
+    assert max(map(len, blocks(text))) <= MOST_BLOCK + 40
+
+
+def test_text_streams_by_whole_characters() -> None:
+    stream = TextStream(TOKENIZER, {END})
+    assert [stream.feed([byte]) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
+    assert stream.feed([*b"a", END, *b"b"]) == "a"
+    assert stream.ended
+    assert stream.feed(b"c") == ""
+    assert stream.ends == [0, 1, 1, 1, 1, 2, 3]

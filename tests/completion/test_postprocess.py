@@ -1,0 +1,120 @@
+"""What an edit does to the cursor's line, for any text, cursor and suggestion."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghostdraft.completion.brackets import left_open, open_quote, unmatched_closers
+from ghostdraft.completion.context import line_end
+from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.postprocess import presentable
+from ghostdraft.completion.scene import look
+from ghostdraft.completion.syntax import Trees
+from ghostdraft.completion.types import Budget, Snapshot
+from tests.completion.writing import engine_for, scene_at
+from tests.fakes import Never
+
+PIECES = ["a", "b1", " ", "    ", "\n", "\r\n", "\t", "(", ")", "[", "]", "{", "}", ":", ";", ",", '"', "'", "é", "😀"]
+TEXT = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
+LANGUAGES = st.sampled_from(["python", "javascript", "ruby", "plaintext"])
+
+
+def is_subsequence(part: str, whole: str) -> bool:
+    characters = iter(whole)
+    return all(char in characters for char in part)
+
+
+@given(before=TEXT, behind=TEXT, writes=TEXT.map(lambda text: text.replace("\r\n", "\n")), language=LANGUAGES)
+@settings(max_examples=400, deadline=None)
+def test_an_edit_keeps_what_stands_around_the_cursor(before: str, behind: str, writes: str, language: str) -> None:
+    before = before.rstrip("\r")
+    snapshot = Snapshot("file:///a", 1, language, before + behind, len(before))
+    scene = look(snapshot, Trees())
+    insert = presentable(writes, scene, ())
+    end = line_end(snapshot.text, snapshot.cursor)
+    rest = snapshot.text[snapshot.cursor : end]
+    if insert.over_rest:
+        assert is_subsequence(rest, insert.text)
+    assert not insert.text or insert.text.strip()
+    assert "\n" not in insert.text.replace(scene.eol, "")
+
+
+@given(before=TEXT, behind=TEXT, writes=TEXT.map(lambda text: text.replace("\r\n", "\n")), language=LANGUAGES)
+@settings(max_examples=100, deadline=None)
+def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str, language: str) -> None:
+    marked = before.rstrip("\r") + "¦" + behind
+    engine, snapshot = engine_for(marked, writes, language)
+    completion = engine.complete(snapshot, Budget(64), Never())
+    assert completion.start == snapshot.cursor
+    assert completion.end in (snapshot.cursor, line_end(snapshot.text, snapshot.cursor))
+    if completion.end > completion.start:
+        assert is_subsequence(snapshot.text[completion.start : completion.end], completion.text)
+
+
+def test_the_engine_is_the_one_that_is_tested() -> None:
+    assert Engine.complete.__doc__
+
+
+@pytest.mark.parametrize(
+    ("marked", "writes", "text", "over_rest"),
+    [
+        ("f(¦)", "a", "a", False),
+        ("f(¦)", "a)", "a)", True),
+        ("f(¦)", "a) + b", "a) + b", True),
+        ("f(¦)", ")", "", False),
+        ("f(¦))", "a)", "a))", True),
+        ("f[¦]", "a)", "a)", False),
+        ("f(¦);", "a); // b", "a); // b", True),
+        ("x = [¦],", "a, b],", "a, b],", True),
+        ("x = [a, ¦,", "b, c", "b, c", False),
+        ("x = ¦b", "a + b", "a + b", True),
+        ("x = ¦b", "ab", "ab", False),
+        ("x = ¦bar(y)", "foo + bar(", "foo + bar(y)", True),
+        ("x = ¦bar(y)", "foo + ", "foo + ", False),
+        ("return ¦ # note", "x", "x", False),
+        ("f(¦)  ", "a)", "a)  ", True),
+        ("f('¦')", "a'", "a')", True),
+        ("f('¦')", "a', 'b", "a', 'b", False),
+    ],
+)
+def test_what_is_replaced(marked: str, writes: str, text: str, over_rest: bool) -> None:
+    insert = presentable(writes, scene_at(marked), ())
+    assert (insert.text, insert.over_rest) == (text, over_rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "found"),
+    [
+        ("a)", "", ")"),
+        ("(a))", "", ")"),
+        ("[a], b] }", "", "]}"),
+        ("')' + a)", "", ")"),
+        ("a' + b)", "'", "')"),
+        (r"a\' b'", "'", "'"),
+        ("it's)", "", ")"),
+        ("f'{a}')", "", ")"),
+        ("x: &'a T)", "", ")"),
+    ],
+)
+def test_closers_of_what_was_opened_before(text: str, quote: str, found: str) -> None:
+    assert "".join(text[place] for place in unmatched_closers(text, quote)) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "opened", "quote"),
+    [
+        ("f(a[", "([", ""),
+        ("f(a)", "", ""),
+        ("f('(", "('", "'"),
+        ('f("a", "', '("', '"'),
+        ("# it's (", "(", ""),
+        ("r'x", "'", "'"),
+        ('"""doc', '"', '"'),
+        ('"""doc"""', "", ""),
+    ],
+)
+def test_what_a_line_leaves_open(line: str, opened: str, quote: str) -> None:
+    assert "".join(left_open(line)) == opened
+    assert open_quote(line) == quote
