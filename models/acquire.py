@@ -68,10 +68,10 @@ def _clear_rest(folder: Path, delivery: Delivery) -> None:
 
 
 def _all_failed(name: str, complaints: Sequence[ModelError]) -> ModelError:
-    said = " ".join(map(str, complaints))
-    return type(complaints[-1])(
-        f"{name} could not be fetched. {said} If you have its file already: ghostdraft models import FILE --name {name}"
-    )
+    """One error of the kind of the last one, with what every source said."""
+    said, last = " ".join(map(str, complaints)), complaints[-1]
+    mend = "" if isinstance(last, ModelNotFound) else f" Have its file? ghostdraft models import FILE --name {name}"
+    return type(last)(f"{name} could not be fetched. {said}{mend}")
 
 
 def _hub_id(name: str) -> Hub:

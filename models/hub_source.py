@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 from huggingface_hub import HfApi, ModelInfo, get_token, hf_hub_url
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.hf_api import RepoSibling
 
 from ghostdraft.models import transfer
@@ -20,6 +20,7 @@ from ghostdraft.models.registry import Hub, KnownModel
 from ghostdraft.models.transfer import Http
 from ghostdraft.models.types import DownloadFailed, ModelNotFound
 
+_ABSENT = (401, 404)  # what is private looks absent
 _ANSWER = 5.0  # seconds; after that the next source is tried
 
 
@@ -82,11 +83,13 @@ def open_hub(hub: Hub, name: str, known: KnownModel | None) -> HubSource:
 def _info(repo: str) -> ModelInfo:
     try:
         return HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER)
-    except (RepositoryNotFoundError, HFValidationError) as error:
-        raise ModelNotFound(f"The hub has no model {repo}, or it is private (then: hf auth login).") from error
+    except HFValidationError as error:
+        raise ModelNotFound(f"{repo} is no hub id, which looks like owner/name.") from error
     except OfflineModeIsEnabled as error:
         raise DownloadFailed("The hub is switched off here by HF_HUB_OFFLINE.") from error
     except HfHubHTTPError as error:
+        if error.response.status_code in _ABSENT:
+            raise ModelNotFound(f"The hub has no model {repo}, or it is private (then: hf auth login).") from error
         raise DownloadFailed(f"The hub answered {error.response.status_code} for {repo}.") from error
     except (httpx.HTTPError, OSError) as error:
         raise DownloadFailed("The hub cannot be reached (see HTTPS_PROXY, SSL_CERT_FILE).") from error

@@ -25,7 +25,7 @@ from ghostdraft.models.pip_settings import PipSettings
 from ghostdraft.models.progress import Advance
 from ghostdraft.models.types import DownloadFailed, WeightsCorrupt
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16  # bytes; of a connection that breaks off, what came of the last one is lost
 _WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before each further try
 _CONNECT = 5.0  # seconds; an address that does not answer is given up soon
 _SERVER_ERROR = 500  # and above

