@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ghostdraft.lsp_server import models_cli
+from ghostdraft.lsp_server import bench_cli, models_cli
 from ghostdraft.lsp_server.telling import told
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(models_cli.app, name="models")
+app.add_typer(bench_cli.app, name="bench")
 
 
 class Drafter(StrEnum):

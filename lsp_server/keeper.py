@@ -56,7 +56,8 @@ class ModelKeeper:
 
     def tell_status(self, status: Status) -> None:
         logger.info("model %s is %s", status.model or "-", status.state)
-        self._connection.notify(STATUS, {"state": status.state, "model": status.model, "message": status.message})
+        message = _note() if status.state is State.READY else status.message
+        self._connection.notify(STATUS, {"state": status.state, "model": status.model, "message": message})
 
     def tell(self, kind: int, message: str) -> None:
         self._connection.notify("window/showMessage", {"type": kind, "message": message})
@@ -139,6 +140,13 @@ class ModelKeeper:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.info("could not bring the model: %s", type(error).__name__)
+
+
+def _note() -> str:
+    """What a user whose model is ready may still want to know."""
+    from ghostdraft.lsp_server.machine import gpu_note
+
+    return gpu_note()
 
 
 def pull_model(model: str, watch: Watch) -> None:

@@ -145,7 +145,8 @@ def read(kind: type[T], raw: object, where: str = "params") -> T:
     if not isinstance(raw, Mapping):
         raise InvalidParams(where, "an object")
     members = {}
-    for member, name, hint in _members(kind):
+    described: type = kind
+    for member, name, hint in _members(described):
         if name in raw:
             members[member.name] = _value(hint, raw[name], f"{where}.{name}")
         elif member.default is MISSING:

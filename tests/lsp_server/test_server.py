@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ghostdraft.completion.types import Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
+from ghostdraft.lsp_server import machine
 from ghostdraft.lsp_server.jsonrpc import ErrorCode
 from ghostdraft.models.progress import Stage
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
@@ -475,7 +476,7 @@ def test_pulling_by_command_and_its_failure() -> None:
         assert harness.notifications("ghostdraft/status")[-1]["state"] == "error"
         store.fails = False
         assert await harness.result(harness.ask("workspace/executeCommand", pull)) is None
-        assert harness.notifications("ghostdraft/status")[-1] == {"state": "ready", "model": "tiny", "message": ""}
+        assert {"state": "ready", "model": "tiny"}.items() <= harness.notifications("ghostdraft/status")[-1].items()
 
     run(scenario())
 
@@ -581,3 +582,16 @@ def test_a_failing_engine_is_an_internal_error_without_user_text(caplog: pytest.
         run(scenario())
     assert "RuntimeError" in caplog.text
     assert "CANARY" not in caplog.text
+
+
+def test_an_idle_gpu_is_told_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "has_accelerator", lambda: True)
+    monkeypatch.setattr(machine, "has_torch", lambda: False)
+
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.start()
+        await harness.ready()
+        assert 'pip install "ghostdraft[gpu]"' in harness.notifications("ghostdraft/status")[-1]["message"]
+
+    run(scenario())

@@ -1,0 +1,92 @@
+"""`ghostdraft doctor`: what it finds, and the command that mends it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ghostdraft.lsp_server import __version__, doctor, machine
+from ghostdraft.lsp_server.commands import app
+from ghostdraft.lsp_server.doctor import CpuEngine
+from ghostdraft.lsp_server.machine import Machine, is_too_slow
+
+FAST = Machine("Linux", "3.11", "some processor", 8, 32 << 30, 20e9, gpu=False, torch=False)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "look", lambda: FAST)
+    monkeypatch.setattr(doctor, "_cpu_engine", lambda: CpuEngine(("avx2", "portable")))
+    monkeypatch.setattr(doctor, "_device", lambda: "cpu")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["doctor", *arguments])
+
+
+def problems() -> list[str]:
+    found: list[str] = json.loads(run("--json").stdout)["problems"]
+    return found
+
+
+def test_a_missing_model_and_its_mend() -> None:
+    result = run()
+    assert result.exit_code == 1
+    assert "ghostdraft models pull starter" in result.stdout
+    assert problems() == ["starter is not on this disk yet. Fetch it: ghostdraft models pull starter"]
+
+
+def test_each_setting_with_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('model = "tiny"\nmax_tokens = "many"\n')
+    (tmp_path / ".ghostdraft.toml").write_text('model = "evil"\n[languages.python]\nbudget_ms = 100\n')
+    report: dict[str, Any] = json.loads(run("--json").stdout)
+    settings = report["settings"]
+    assert settings["model"] == {"value": "tiny", "origin": str(tmp_path / "config.toml")}
+    assert settings["languages.python.budget_ms"] == {"value": 100, "origin": str(tmp_path / ".ghostdraft.toml")}
+    assert settings["drafter"] == {"value": "ngram", "origin": "default"}
+    assert sum("max_tokens" in problem or "`model` is ignored" in problem for problem in report["problems"]) == 2
+    assert report["version"] == __version__
+    assert report["engine"]["variants"] == ["avx2", "portable"]
+    text = run().stdout
+    assert f'  model = "tiny"  ({tmp_path / "config.toml"})' in text
+    assert "avx2, portable" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "variants"),
+    [({"bandwidth": 1e9, "cores": 2}, ("avx2",)), ({"memory": 500_000_000}, ("avx2",)), ({}, ("portable",))],
+)
+def test_slow_machines_are_advised_the_smallest_model(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], variants: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(machine, "look", lambda: replace(FAST, **changes))
+    monkeypatch.setattr(doctor, "_cpu_engine", lambda: CpuEngine(variants))
+    assert any("ghostdraft models pull tiny" in problem for problem in problems())
+
+
+def test_an_idle_gpu_is_told_with_the_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "look", lambda: replace(FAST, gpu=True))
+    assert any('pip install "ghostdraft[gpu]"' in problem for problem in problems())
+    monkeypatch.setattr(machine, "look", lambda: replace(FAST, gpu=True, torch=True))
+    assert not any("pip install" in problem for problem in problems())
+
+
+def test_an_engine_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "No C compiler works here. Install one, for example with: pip install ziglang."
+    monkeypatch.setattr(doctor, "_cpu_engine", lambda: CpuEngine((), sentence))
+    assert sentence in problems()
+    assert "no engine" in run().stdout
+
+
+def test_larger_models_need_more_bandwidth() -> None:
+    machine_ = replace(FAST, bandwidth=5e9, cores=2)
+    assert not is_too_slow(machine_, 0.5, portable=False)
+    assert is_too_slow(machine_, 1.5, portable=False)
