@@ -6,6 +6,8 @@ from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Drafter
 
+NAMES = (NoDrafter.name, NgramDrafter.name)
+
 
 def make(name: str) -> Drafter | None:
     """A new drafter by its name in the settings, or None where there is no such drafter."""

@@ -85,7 +85,8 @@ def _row(logits: FloatArray, sampling: Sampling) -> Probabilities:
 def _weights(logits: FloatArray, temperature: float) -> Probabilities:
     """Relative to the best one's, which is 1."""
     with np.errstate(over="ignore"):  # a tiny temperature sends every token but the best to -inf, and so to 0
-        return np.exp((logits.astype(np.float64) - logits.max()) / temperature)
+        weights: Probabilities = np.exp((logits.astype(np.float64) - logits.max()) / temperature)
+    return weights
 
 
 def _top(logits: FloatArray, count: int) -> Indices:
