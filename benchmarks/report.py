@@ -1,0 +1,73 @@
+"""How benches show what they do and found: a progress bar on standard error, the machine's line, a table."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class Bar:
+    """Counts done of total, and what it is at; shown in a terminal only."""
+
+    def __init__(self, title: str) -> None:
+        console = Console(stderr=True)
+        columns = (
+            TextColumn(title),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+        )
+        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def show(self, done: int, total: int, at: str = "") -> None:
+        self._progress.update(self._task, completed=done, total=total, description=at)
+
+
+def machine_line(model: Any) -> str:
+    """Processor, cores, system, versions; and of the engine what it says of itself: instruction set and threads."""
+    engine = [
+        f"{getattr(model, name)} {word}".strip()
+        for name, word in (("variant", ""), ("threads", "threads"))
+        if hasattr(model, name)
+    ]
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {_processor()}"
+    return ", ".join([system, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"])
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str]) -> None:
+    console = Console(highlight=False, markup=False)
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    for note in notes:
+        console.print(note, soft_wrap=True)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
