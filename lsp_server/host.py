@@ -7,17 +7,16 @@ snapshots reach the engine in the order in which they were handed out.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Protocol
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
-
-logger = logging.getLogger(__name__)
+from ghostdraft.lsp_server.failures import log_failed_task, log_failure
 
 
 class State(StrEnum):
@@ -59,18 +58,21 @@ class ModelHost:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ghostdraft-engine")
         self._turn = asyncio.Lock()
         self._engine: Engine | None = None
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[Exception | None] | None = None
+        self.wanted: tuple[str, str] | None = None  # model and drafter
         self.status = Status(State.OFF)
 
-    def load(self, model: str, drafter: str) -> asyncio.Task[None]:
-        """Begins to load. The returned task raises what the loading raised."""
+    def load(self, model: str, drafter: str) -> asyncio.Task[Exception | None]:
+        """Begins to load. The returned task gives what the loading raised, None where it did not."""
         self._engine = None
+        self.wanted = (model, drafter)
         self.announce(Status(State.LOADING, model))
         self._loading = asyncio.create_task(self._replace(model, drafter))
         return self._loading
 
     def unload(self) -> None:
         self._engine = None
+        self.wanted = None
         self._loading = None
         self.announce(Status(State.OFF))
 
@@ -80,8 +82,10 @@ class ModelHost:
             self._on_status(status)
 
     async def ready(self) -> None:
-        """Waits for the model. Raises ModelUnavailable where none will come."""
-        if self._loading is not None and not self._loading.done():
+        """Waits for the model, trying again where it failed before. Raises ModelUnavailable where none will come."""
+        if self.status.state is State.ERROR and self.wanted is not None:
+            self.load(*self.wanted)
+        if self._loading is not None:
             await asyncio.wait([self._loading])
         if self.status.state is not State.READY:
             raise ModelUnavailable(self.status.message or "Ghostdraft is switched off.")
@@ -94,7 +98,7 @@ class ModelHost:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             cancel.set()
-            running.add_done_callback(_report)
+            running.add_done_callback(partial(log_failed_task, "the engine"))
             raise
 
     async def _run(self, prepare: Callable[[], Snapshot], budget: Budget, cancel: threading.Event) -> Completion:
@@ -106,18 +110,19 @@ class ModelHost:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._thread, self._engine.complete, prepare(), budget, cancel)
 
-    async def _replace(self, model: str, drafter: str) -> None:
-        loop = asyncio.get_running_loop()
-        this = asyncio.current_task()
+    async def _replace(self, model: str, drafter: str) -> Exception | None:
+        """A newer wish makes the outcome of this one void."""
+        loop, this = asyncio.get_running_loop(), asyncio.current_task()
         try:
             engine = await loop.run_in_executor(self._thread, self._load, model, drafter)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is, it becomes the status)
             if self._loading is this:
                 self.announce(Status(State.ERROR, model, _sentence(error)))
-            raise
+            return error
         if self._loading is this:
             self._engine = engine
             self.announce(Status(State.READY, model))
+        return None
 
 
 def load_engine(model: str, drafter: str) -> Engine:
@@ -137,10 +142,7 @@ def load_engine(model: str, drafter: str) -> Engine:
 def _sentence(error: Exception) -> str:
     from ghostdraft.models.types import ModelError
 
-    return str(error) if isinstance(error, ModelError) else f"The model could not be loaded ({type(error).__name__})."
-
-
-def _report(abandoned: asyncio.Task[Completion]) -> None:
-    """An engine that fails after its caller left has nobody else to tell."""
-    if not abandoned.cancelled() and (error := abandoned.exception()) is not None:
-        logger.error("the engine failed with %s", type(error).__name__)
+    if isinstance(error, ModelError):
+        return str(error)
+    log_failure("loading the model", error)
+    return f"The model could not be loaded ({type(error).__name__}); the log says where."

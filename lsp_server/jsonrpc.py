@@ -12,11 +12,12 @@ import inspect
 import itertools
 import json
 import logging
-import traceback
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from typing import Any
+
+from ghostdraft.lsp_server.failures import log_failed_task, log_failure
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +129,10 @@ class Connection:
         except RpcError as error:
             logger.debug("a notification was refused with %d", error.code)
         except Exception as error:  # noqa: BLE001 (a notification has no answer: the server goes on)
-            _unexpected(method, error)
+            log_failure(method, error)
         else:
             if inspect.isawaitable(result):
-                asyncio.ensure_future(result).add_done_callback(partial(_report, method))
+                asyncio.ensure_future(result).add_done_callback(partial(log_failed_task, method))
 
     def _handle_response(self, request: MessageId, message: dict[str, Any]) -> None:
         answer = self._asked.pop(request, None)
@@ -156,14 +157,6 @@ class Connection:
         self._write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode())
 
 
-def _report(method: str, done: asyncio.Future[Any]) -> None:
-    if not done.cancelled() and (error := done.exception()) is not None:
-        _unexpected(method, error)
-
-
 def _unexpected(method: str, error: BaseException) -> RpcError:
-    """Logs where it went wrong. The exception's own words may quote the user's text and are left out."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = " > ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)
-    logger.error("%s failed with %s at %s", method, type(error).__name__, places)
+    log_failure(method, error)
     return RpcError(ErrorCode.INTERNAL_ERROR, f"Ghostdraft failed ({type(error).__name__}); its log says where.")

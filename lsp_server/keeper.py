@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ghostdraft.lsp_server.failures import log_failed_task
 from ghostdraft.lsp_server.host import Load, ModelHost, State, Status
 from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode, RpcError
 from ghostdraft.lsp_server.progress import Progress
@@ -33,20 +35,16 @@ class ModelKeeper:
         self.shows_progress = False
         self._connection = connection
         self._pull = pull
-        self._wanted: tuple[str, str] | None = None  # model and drafter
         self._tasks: set[asyncio.Task[None]] = set()
         self._pulling: asyncio.Task[None] | None = None
 
     def want(self, model: str, drafter: str) -> None:
         """From now on this model, with this drafter."""
-        if (model, drafter) != self._wanted:
-            self._wanted = (model, drafter)
+        if (model, drafter) != self.host.wanted:
             self._begin(self._follow(model, self.host.load(model, drafter)))
 
     def want_none(self) -> None:
-        if self._wanted is not None or self.host.status.state is not State.OFF:
-            self._wanted = None
-            self.host.unload()
+        self.host.unload()
 
     def pull(self) -> asyncio.Task[None]:
         """Fetches the wanted model and loads it. The returned task raises RpcError where that fails."""
@@ -62,15 +60,15 @@ class ModelKeeper:
     def tell(self, kind: int, message: str) -> None:
         self._connection.notify("window/showMessage", {"type": kind, "message": message})
 
-    async def _follow(self, model: str, loading: asyncio.Task[None]) -> None:
+    async def _follow(self, model: str, loading: asyncio.Task[Exception | None]) -> None:
         """Shows how the loading goes, and what to do where it failed."""
         from ghostdraft.models.types import ModelNotFound
 
         progress = Progress(self._connection, self.shows_progress)
         await progress.begin(f"Ghostdraft: loading {model}")
-        await asyncio.wait([loading])
+        failure = await loading
         progress.end(self.host.status.state)
-        match loading.exception():
+        match failure:
             case None:
                 return
             case ModelNotFound():
@@ -99,9 +97,9 @@ class ModelKeeper:
             self.pull()
 
     async def _fetch_and_load(self) -> None:
-        if self._wanted is None:
+        if self.host.wanted is None:
             raise RpcError(ErrorCode.REQUEST_FAILED, "Ghostdraft is switched off: no model is wanted.")
-        model, drafter = self._wanted
+        model, drafter = self.host.wanted
         await self._fetch(model)
         await self._follow(model, self.host.load(model, drafter))
 
@@ -132,14 +130,10 @@ class ModelKeeper:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.add(task)  # the event loop holds tasks by weak references only
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(log_failed_task, "bringing the model"))
         return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.info("could not bring the model: %s", type(error).__name__)
 
 
 def _note() -> str:

@@ -5,9 +5,10 @@ A handler runs when its message is read: the text it sees is the one that the me
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from ghostdraft.lsp_server import __version__, convert, protocol
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 PULL = "ghostdraft.pull"
 INCREMENTAL = 2  # textDocumentSync
+MOST_WARNINGS = 20
 
 
 class Server:
@@ -31,7 +33,7 @@ class Server:
     def __init__(
         self, settings: Settings, warnings: Iterable[str], load: Load, pull: Pull, write: Callable[[bytes], None]
     ) -> None:
-        self.exit_code: int | None = None
+        self.exited = False
         self._connection = Connection(self._find, write)
         self._documents = Documents()
         self._settings = settings
@@ -40,6 +42,11 @@ class Server:
         self._completions = Completions(self._documents, settings, self._keeper.host)
         self._initialized = False
         self._shut_down = False
+
+    @property
+    def status(self) -> int:
+        """The exit status, as the protocol wants it."""
+        return 0 if self._shut_down else 1
 
     def receive(self, body: bytes) -> None:
         self._connection.receive(body)
@@ -87,7 +94,7 @@ class Server:
         self._connection.close()
 
     def _exit(self, _: object) -> None:
-        self.exit_code = 0 if self._shut_down else 1
+        self.exited = True
 
     def _did_open(self, raw: object) -> None:
         opened = protocol.read(protocol.DidOpen, raw).text_document
@@ -133,7 +140,7 @@ class Server:
         return _COMMANDS[params.command](self, params.arguments or ())
 
     def _pull(self, _: tuple[Any, ...]) -> Awaitable[object]:
-        return self._keeper.pull()
+        return asyncio.shield(self._keeper.pull())
 
     def _accepted(self, arguments: tuple[Any, ...]) -> None:
         match arguments:
@@ -153,9 +160,12 @@ class Server:
         else:
             self._keeper.want(options.model, options.drafter)
 
-    def _tell(self, warnings: Iterable[str]) -> None:
-        for warning in warnings:
-            self._keeper.tell(WARNING, f"Ghostdraft: {warning}")
+    def _tell(self, warnings: Sequence[str]) -> None:
+        """One message for all: a workspace must not bury its user in messages."""
+        first, more = warnings[:MOST_WARNINGS], warnings[MOST_WARNINGS:]
+        if first:
+            ending = [f"... and {len(more)} more."] if more else []
+            self._keeper.tell(WARNING, "\n".join(["Ghostdraft:", *first, *ending]))
 
 
 def _ignore(_server: Server, _params: object) -> None:

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 from ghostdraft.lsp_server import transport
+from ghostdraft.lsp_server.failures import log_failure
 from ghostdraft.lsp_server.host import Load, load_engine
 from ghostdraft.lsp_server.keeper import Pull, pull_model
 from ghostdraft.lsp_server.server import Server
@@ -40,5 +41,4 @@ def log_to_stderr(level: str) -> None:
 
 def _log_failure(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """In place of asyncio's own, which would print the arguments of the failed call."""
-    kind = type(context.get("exception")).__name__
-    logging.getLogger(__name__).error("an unexpected %s in the event loop", kind)
+    log_failure("the event loop", context.get("exception") or RuntimeError())

@@ -31,8 +31,12 @@ class Receiver(Protocol):
     """What a connection is made of, seen from here; called on the event loop's thread."""
 
     @property
-    def exit_code(self) -> int | None:
-        """Set once the client has said `exit`."""
+    def exited(self) -> bool:
+        """Whether the client has said `exit`."""
+
+    @property
+    def status(self) -> int:
+        """The process's exit status if it ended now."""
 
     def receive(self, body: bytes) -> None: ...
 
@@ -103,23 +107,19 @@ class Writer:
 async def serve(receiver: Receiver, stream: BinaryIO) -> int:
     """Feeds `receiver` until the client says `exit` or its stream ends. Returns the process's exit status."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[int] = loop.create_future()
+    ended = asyncio.Event()
 
     def take(body: bytes | None) -> None:
-        if ended.done():
-            return
-        if body is None:
-            ended.set_result(1)
-            return
-        receiver.receive(body)
-        if receiver.exit_code is not None:
-            ended.set_result(receiver.exit_code)
+        if body is not None and not receiver.exited:
+            receiver.receive(body)
+        if body is None or receiver.exited:
+            ended.set()
 
     reader = threading.Thread(target=_read, args=(stream, loop, take), name="ghostdraft-reader", daemon=True)
     reader.start()
-    status = await ended
+    await ended.wait()
     receiver.close()
-    return status
+    return receiver.status
 
 
 def _read(stream: BinaryIO, loop: asyncio.AbstractEventLoop, take: Callable[[bytes | None], None]) -> None:

@@ -386,7 +386,8 @@ def test_the_protocol_s_life() -> None:
         assert (await harness.error(running))["code"] == ErrorCode.REQUEST_CANCELLED
         assert (await harness.error(harness.complete(0, 1)))["code"] == ErrorCode.INVALID_REQUEST
         harness.notify("exit")
-        assert harness.server.exit_code == 0
+        assert harness.server.exited
+        assert harness.server.status == 0
 
     run(scenario())
 
@@ -395,7 +396,8 @@ def test_exit_without_shutdown_is_a_failure() -> None:
     async def scenario() -> None:
         harness = Harness()
         harness.notify("exit")
-        assert harness.server.exit_code == 1
+        assert harness.server.exited
+        assert harness.server.status == 1
 
     run(scenario())
 
@@ -481,6 +483,21 @@ def test_pulling_by_command_and_its_failure() -> None:
     run(scenario())
 
 
+def test_a_model_pulled_elsewhere_is_found_when_asked_for_by_hand() -> None:
+    async def scenario() -> None:
+        store = Absent()
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await harness.until(lambda: requests(harness, "window/showMessageRequest"))
+        harness.open("a")
+        store.pulled.append("starter")
+        assert await harness.result(harness.complete(0, 1, invoked=False)) is None
+        assert await harness.result(harness.complete(0, 1)) is not None
+        assert harness.notifications("ghostdraft/status")[-1]["state"] == "ready"
+
+    run(scenario())
+
+
 def test_an_unknown_model_is_told_and_not_offered() -> None:
     async def scenario() -> None:
         store = Absent()
@@ -525,11 +542,21 @@ def test_bad_settings_become_messages_and_the_server_goes_on() -> None:
     async def scenario() -> None:
         harness = Harness(open_gate())
         await harness.start({"max_tokens": "many", "modell": "tiny"})
-        messages = [params["message"] for params in harness.notifications("window/showMessage")]
-        assert len(messages) == 2
-        assert 'not "many"' in messages[0]
-        assert "`modell`" in messages[1]
+        (message,) = [params["message"] for params in harness.notifications("window/showMessage")]
+        assert 'not "many"' in message
+        assert "`modell`" in message
         await harness.ready()
+
+    run(scenario())
+
+
+def test_many_bad_settings_are_one_message() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start({f"key{number}": number for number in range(500)})
+        (message,) = [params["message"] for params in harness.notifications("window/showMessage")]
+        assert message.endswith("... and 480 more.")
+        assert len(message) < 4000
 
     run(scenario())
 
@@ -552,8 +579,8 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
         await harness.start({"workspace": workspace}, workspaceFolders=[folder])
         await harness.ready()
         assert loaded == [("starter", "ngram")]
-        messages = [params["message"] for params in harness.notifications("window/showMessage")]
-        assert len(messages) == 6
+        (message,) = [params["message"] for params in harness.notifications("window/showMessage")]
+        assert message.count("\n") == 6
         options = harness.server._settings.options(tmp_path / "a.py")
         assert options.budgets.of("python").max_tokens == 3
         assert options.budgets.of("python").budget_ms == options.budgets.default.budget_ms
