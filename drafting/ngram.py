@@ -19,30 +19,39 @@ DRAFT_LENGTH = 7
 MOST_BUFFER_TOKENS = 65_536
 
 
-class NgramIndex:
-    """One sequence of tokens, and where each of its n-grams was last followed by another token."""
+class Block:
+    """Tokens that do not change, and where each of their n-grams was last followed by another token."""
+
+    def __init__(self, token_ids: Sequence[int], sizes: Sequence[int]) -> None:
+        self.tokens = token_ids
+        self.follows: dict[Gram, int] = {}  # n-gram -> the position of what followed it last
+        for n in sizes:
+            grams = zip(*(token_ids[i:] for i in range(n)), strict=False)
+            self.follows.update(zip(grams, range(n, len(token_ids)), strict=False))
+
+
+class GrowingBlock:
+    """The same for tokens that come and go at the end."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.tokens: list[int] = []
-        self._sizes = tuple(sizes)
-        self._follows: dict[Gram, int] = {}  # n-gram -> the position of what followed it last
-        self._earlier: list[tuple[int | None, ...]] = []  # per position and n: what `_follows` said before it
+        self.follows: dict[Gram, int] = {}
+        self._earlier: dict[int, list[int | None]] = {n: [] for n in sizes}  # what `follows` said before, by n
 
     def extend(self, token_ids: Sequence[int]) -> None:
+        start = len(self.tokens)
         self.tokens.extend(token_ids)
-        for position in range(len(self._earlier), len(self.tokens)):
-            grams = self._grams_before(position)
-            self._earlier.append(tuple(self._follows.get(gram) for gram in grams))
-            self._follows.update(dict.fromkeys(grams, position))
+        for n, earlier in self._earlier.items():
+            for position in range(max(start, n), len(self.tokens)):
+                gram = tuple(self.tokens[position - n : position])
+                earlier.append(self.follows.get(gram))
+                self.follows[gram] = position
 
     def truncate(self, length: int) -> None:
         """Forgets every token from `length` on, as if it had never been there."""
-        for position in range(len(self.tokens) - 1, length - 1, -1):
-            for gram, earlier in zip(self._grams_before(position), self._earlier.pop(), strict=True):
-                if earlier is None:
-                    del self._follows[gram]
-                else:
-                    self._follows[gram] = earlier
+        for n, earlier in self._earlier.items():
+            for position in range(len(self.tokens) - 1, max(length, n) - 1, -1):
+                self._restore(tuple(self.tokens[position - n : position]), earlier.pop())
         del self.tokens[length:]
 
     def replace(self, token_ids: Sequence[int]) -> None:
@@ -51,66 +60,57 @@ class NgramIndex:
         self.truncate(shared)
         self.extend(token_ids[shared:])
 
-    def continuation(self, gram: Gram, length: int) -> list[int]:
-        """The `length` tokens that followed `gram` the last time, or fewer; none where it was never followed."""
-        position = self._follows.get(gram)
-        return [] if position is None else self.tokens[position : position + length]
-
-    def _grams_before(self, position: int) -> list[Gram]:
-        return [tuple(self.tokens[position - n : position]) for n in self._sizes if n <= position]
+    def _restore(self, gram: Gram, position: int | None) -> None:
+        if position is None:
+            del self.follows[gram]
+        else:
+            self.follows[gram] = position
 
 
 class NgramDrafter:
-    """Proposes lines. Of matches of one n the prompt and output win, then the buffers in the order they were given."""
+    """Proposes lines. Of matches of one n the prompt and output win, then the blocks in the order they were given."""
 
     name = "ngram"
 
     def __init__(self, sizes: Sequence[int] = SIZES, draft_length: int = DRAFT_LENGTH) -> None:
         self._sizes = tuple(sorted(sizes, reverse=True))
         self._draft_length = draft_length
-        self._written = NgramIndex(self._sizes)
-        self._buffers: dict[Gram, NgramIndex] = {}
+        self._written = GrowingBlock(self._sizes)
+        self._blocks: dict[Gram, Block] = {}
 
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
         self._written.replace(token_ids)
-        self._buffers = self._indexed(buffers)
+        self._blocks = self._indexed(buffers)
 
     def propose(self, max_tokens: int) -> Draft:
-        length = min(max_tokens, self._draft_length)
-        return Draft.line(self._continuation(length)) if length > 0 else Draft()
+        return Draft.line(self._continuation(min(max_tokens, self._draft_length)))
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:  # noqa: ARG002
         self._written.extend([*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token])
 
     def reset(self) -> None:
-        self._written = NgramIndex(self._sizes)
-        self._buffers = {}
+        self._written = GrowingBlock(self._sizes)
+        self._blocks = {}
 
-    def _indexed(self, buffers: Sequence[Sequence[int]]) -> dict[Gram, NgramIndex]:
-        """One index per different block, taken over where the block was there before."""
-        indexed: dict[Gram, NgramIndex] = {}
+    def _indexed(self, buffers: Sequence[Sequence[int]]) -> dict[Gram, Block]:
+        """Different blocks by their tokens, taken over where they were there before."""
+        indexed: dict[Gram, Block] = {}
         room = MOST_BUFFER_TOKENS
         for buffer in buffers:
-            block = tuple(buffer[:room])
-            room -= len(block)
-            indexed[block] = self._buffers.get(block) or self._index(block)
+            tokens = tuple(buffer[:room])
+            room -= len(tokens)
+            indexed[tokens] = self._blocks.get(tokens) or Block(tokens, self._sizes)
         return indexed
 
-    def _index(self, block: Gram) -> NgramIndex:
-        index = NgramIndex(self._sizes)
-        index.extend(block)
-        return index
-
-    def _continuation(self, length: int) -> list[int]:
+    def _continuation(self, length: int) -> Sequence[int]:
+        """At most `length` tokens that followed the last n written ones."""
         written = self._written.tokens
         for n in self._sizes:
-            if n > len(written):
-                continue
             gram = tuple(written[-n:])
-            for index in (self._written, *self._buffers.values()):
-                if found := index.continuation(gram, length):
-                    return found
-        return []
+            for block in (self._written, *self._blocks.values()):
+                if position := block.follows.get(gram):  # never 0: the gram stands before it
+                    return block.tokens[position : position + length]
+        return ()
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghostdraft.drafting import make
-from ghostdraft.drafting.ngram import NgramDrafter, NgramIndex, common_prefix
+from ghostdraft.drafting.ngram import GrowingBlock, NgramDrafter, common_prefix
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.types import Pass
 
@@ -54,12 +54,12 @@ def test_equals_the_slow_search_over_many_prompts(
 
 @given(TOKENS, st.lists(st.tuples(st.integers(0, 40), TOKENS), max_size=6))
 def test_truncating_leaves_no_trace(start: list[int], edits: list[tuple[int, list[int]]]) -> None:
-    index = NgramIndex((3, 2))
+    index = GrowingBlock((3, 2))
     index.extend(start)
     for length, more in edits:
         index.truncate(min(length, len(index.tokens)))
         index.extend(more)
-        fresh = NgramIndex((3, 2))
+        fresh = GrowingBlock((3, 2))
         fresh.extend(index.tokens)
         assert vars(index) == vars(fresh)
 
