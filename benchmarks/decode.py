@@ -1,8 +1,9 @@
 """Drafted against one-token decoding, at holes, on the data path that a user runs: same prompts, rules and engine.
 
 At each hole every drafter writes the same text several times, taking turns; what a drafter learned is forgotten before
-each time. The prompt is in the cache then, so times are those of decoding alone: drafting, passes and stop rules. Only
-tokens that the stop and repetition rules leave standing count. Knows nothing of how results are shown.
+each time. The prompt is in the model's cache then and was shown to the drafter, as while one types, so times are those
+of decoding alone: drafting, passes and stop rules. Only tokens that the stop and repetition rules leave standing count.
+Knows nothing of how results are shown.
 """
 
 from __future__ import annotations
@@ -143,8 +144,9 @@ class Tape(Decoder):
     def clear(self) -> None:
         self._reel = _Reel()
 
-    def run(self, *arguments: Any, **options: Any) -> Iterator[Step]:
-        for step in super().run(*arguments, **options):
+    def run(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], *limits: Any) -> Iterator[Step]:
+        self.drafter.begin(prompt_ids, buffers)
+        for step in super().run(prompt_ids, buffers, *limits):
             self._note(step)
             yield step
 
@@ -153,8 +155,6 @@ class Tape(Decoder):
         if step.kind == "verify":
             reel.steps.append(step)
             reel.seconds += now - reel.since
-        elif not step.token_ids:  # another run, after one whose text did not fit: only its time counts
-            reel.steps.clear()
         reel.since = now
 
     def run_until(self, kept: int) -> Run:

@@ -10,9 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+LEAST_WIDTH = 110  # columns of a table, also where the terminal has fewer
 
 
 class Bar:
@@ -54,9 +57,10 @@ def machine_line(model: Any) -> str:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str]) -> None:
     console = Console(highlight=False, markup=False)
-    table = Table(title=title, title_justify="left")
+    console.width = max(console.width, LEAST_WIDTH)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
+        table.add_column(column, justify="right" if i else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console.print(table)
