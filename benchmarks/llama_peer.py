@@ -31,9 +31,9 @@ class Llama:
         )
         self._requantise(gguf, requantised, threads)
         self.variants: list[str] = []
-        for kind, path in (("as published", gguf), ("Q8_0", requantised)):
+        for kind, path in (("GGUF", gguf), ("Q8_0", requantised)):
             for flash in (False, True):
-                name = f"{kind}, {'' if flash else 'no '}flash attention"
+                name = f"{kind}, flash" if flash else kind
                 self.ask("load", name=name, path=str(path), context=context, threads=threads, flash=flash)
                 self.variants.append(name)
 

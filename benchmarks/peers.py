@@ -41,7 +41,7 @@ THREADS = 2
 PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
 PREFILL = "cold prefill, a token"
 DRAFTED = "drafted decoding, a token"
-COLUMNS = ("measure", "ghostdraft ms", "llama.cpp ms", "ratio", "quartiles", "llama.cpp's fastest")
+COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
 
 
 @dataclass(frozen=True, slots=True)
