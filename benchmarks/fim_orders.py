@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 
 from ghostdraft.completion.decode import Decoder
-from ghostdraft.completion.prompt import Prompter
+from ghostdraft.completion.prompt import Opening, Prompter
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
 from ghostdraft.drafting.ngram import common_prefix
@@ -84,12 +84,13 @@ def line_written(loaded: Loaded, decoder: Decoder, prompter: Prompter, hole: Hol
     """What the model makes of the rest of the line."""
     prompt = prompter.build(hole.context, MOST_TOKENS)
     hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
-    stream, text = TextStream(loaded.tokenizer, hidden), ""
-    for step in decoder.run(prompt.token_ids, (), MOST_TOKENS, hidden, Event()):
-        text += stream.feed(step.token_ids) if step.kind == "verify" else ""
+    opening = Opening(prompt.lead, loaded.tokenizer, hidden)
+    stream, text = TextStream(loaded.tokenizer, hidden, len(prompt.lead)), ""
+    for step in decoder.run(prompt.token_ids, (), MOST_TOKENS, hidden, Event(), opening=opening):
+        text += stream.feed(step)
         if "\n" in text:
             break
-    return text.removeprefix(prompt.lead).partition("\n")[0]
+    return text.partition("\n")[0]
 
 
 def _reread(prompter: Prompter, hole: Hole) -> int:

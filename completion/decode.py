@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import LanguageModel
+from ghostdraft.models.types import FloatArray, LanguageModel
 
 Halted = Callable[[], bool]
+
+LIKELY = 512  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,19 @@ class Step:
     accepted: int = 0  # a path from the draft's root: depths 0 to accepted - 1
     reused: int = 0
     seconds: float = 0.0
+
+
+class Opening(Protocol):
+    """What the first tokens have to be like."""
+
+    @property
+    def met(self) -> bool:
+        """Whether any token may follow from here on."""
+
+    def allows(self, token_id: int) -> bool: ...
+
+    def take(self, token_id: int) -> None:
+        """The token was generated."""
 
 
 class Decoder:
@@ -58,9 +73,11 @@ class Decoder:
         stop_tokens: Collection[int],
         cancel: Cancel,
         deadline: float | None = None,
+        opening: Opening | None = None,
     ) -> Iterator[Step]:
         """Ends after `max_new_tokens`, a stop token, a full context, `cancel`, or `deadline` (`time.monotonic()`).
 
+        Until `opening` is met, tokens that it does not allow are taken for impossible, and nothing is drafted.
         Cancel and deadline are looked at before each pass, so a run outlasts them by one pass at most.
         Raises ValueError for a prompt that is empty or longer than the context.
         """
@@ -72,7 +89,7 @@ class Decoder:
 
         if (yield from self._prefill(prompt_ids, halted)):
             self.drafter.begin(prompt_ids, buffers)
-            yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted)
+            yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted, opening)
 
     def forget(self) -> None:
         """Empties the cache: the next run starts cold."""
@@ -99,10 +116,15 @@ class Decoder:
         self._pace.learn(len(chunk), seconds)
         return Step("prefill", chunk, seconds=seconds)
 
-    def _generate(self, last: int, remaining: int, stop_tokens: Collection[int], halted: Halted) -> Iterator[Step]:
+    def _generate(
+        self, last: int, remaining: int, stop_tokens: Collection[int], halted: Halted, opening: Opening | None
+    ) -> Iterator[Step]:
         rng = np.random.default_rng(self.sampling.seed)
         while remaining > 0 and self._room() > 0 and not halted():
-            step = self._step(last, remaining, stop_tokens, rng)
+            if opening is None or opening.met:
+                step = self._step(last, remaining, stop_tokens, rng)
+            else:
+                step = self._open(last, opening, rng)
             yield step
             last = step.token_ids[-1]
             remaining -= len(step.token_ids)
@@ -127,6 +149,17 @@ class Decoder:
         self.drafter.observe(draft, verdict, result)
         seconds = time.perf_counter() - started
         return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
+
+    def _open(self, last: int, opening: Opening, rng: np.random.Generator) -> Step:
+        """One pass over the last token, and the token that the opening leaves."""
+        started = time.perf_counter()
+        result = self.model.forward((last,), (0,))
+        verdict = verify(Draft(), _allowed(result.logits[0], opening)[np.newaxis], self.sampling, rng)
+        self.model.keep((0,))
+        self._kept.append(last)
+        self.drafter.observe(Draft(), verdict, result)
+        opening.take(verdict.next_token)
+        return Step("verify", (verdict.next_token,), seconds=time.perf_counter() - started)
 
     def _roll_back(self, length: int) -> None:
         self.model.truncate(length)
@@ -154,6 +187,19 @@ class PrefillPace:
         affordable = int(rows * self.TARGET / max(seconds, 1e-6))
         rows = max(1, min(affordable, 2 * self.rows, self._most))
         self.rows = rows - rows % self.BLOCK if rows > self.BLOCK else rows
+
+
+def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:
+    """`logits` [vocab] with -inf for what the opening does not allow. Of those it allows the ones among the `LIKELY`
+    likeliest tokens stay, or all where none of them is; where there is none at all, it is void."""
+    likely = np.argpartition(logits, -min(LIKELY, logits.size))[-LIKELY:]
+    for tokens in (likely, np.arange(logits.size)):
+        allowed = [token for token in tokens if opening.allows(int(token))]
+        if allowed:
+            masked = np.full_like(logits, -np.inf)
+            masked[allowed] = logits[allowed]
+            return masked
+    return logits
 
 
 def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdict:

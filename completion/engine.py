@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from ghostdraft.completion.buffers import Buffers
 from ghostdraft.completion.context import DEFAULT_WINDOW, Window, gather, line_end
-from ghostdraft.completion.decode import Decoder, Step, count
+from ghostdraft.completion.decode import Decoder, count
 from ghostdraft.completion.postprocess import Insert, presentable
-from ghostdraft.completion.prompt import Prompter
+from ghostdraft.completion.prompt import Opening, Prompter
 from ghostdraft.completion.scene import Scene, look
 from ghostdraft.completion.stopping import Stop, Stopper
 from ghostdraft.completion.stream import TextStream
@@ -69,52 +69,33 @@ class Engine:
     def _write(
         self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats
     ) -> tuple[str, Stop]:
-        """What the model wrote, and where it ends. A prompt without its last blank is tried first."""
+        """What the model wrote behind the cursor, and where it ends."""
+        prompt = self._prompt(snapshot, budget)
         buffers = self._buffers.tokens(snapshot)
-        for healed in (True, False):
-            prompt = self._prompt(snapshot, budget, healed)
-            stats.prompt_tokens = len(prompt.token_ids)
-            steps = self.decoder.run(
-                prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline
-            )
-            writer = Writer(scene, TextStream(self._tokenizer, self._hidden), prompt.lead)
-            if writer.take(steps, stats):
+        opening = Opening(prompt.lead, self._tokenizer, self._hidden)
+        steps = self.decoder.run(
+            prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening
+        )
+        stream = TextStream(self._tokenizer, self._hidden, skip=len(prompt.lead))
+        stopper = Stopper(scene)
+        stats.prompt_tokens = len(prompt.token_ids)
+        for step in steps:
+            count(stats, step)
+            if stopper.feed(stream.feed(step)) or stream.ended:
                 break
-        stop = writer.stopper.close(_why_ended(writer.stream, budget, cancel))
-        stats.kept_tokens = sum(end <= stop.keep + len(prompt.lead) for end in writer.stream.ends)
-        return writer.stopper.text, Stop(StopReason.CANCELLED, 0) if cancel.is_set() else stop
+        stop = stopper.close(_why_ended(stream, budget, cancel))
+        stats.kept_tokens = stream.tokens_within(stop.keep)
+        return stopper.text, Stop(StopReason.CANCELLED, 0) if cancel.is_set() else stop
 
-    def _prompt(self, snapshot: Snapshot, budget: Budget, healed: bool) -> Prompt:
+    def _prompt(self, snapshot: Snapshot, budget: Budget) -> Prompt:
         """The prompt of the largest window that leaves room for the answer in the model's context."""
         room = self.decoder.model.context - budget.max_tokens
         window = self._window
         while True:
-            prompt = self._prompter.build(gather(snapshot, window), budget.max_tokens, healed)
+            prompt = self._prompter.build(gather(snapshot, window), budget.max_tokens)
             if len(prompt.token_ids) <= room or window.prefix <= LEAST_WINDOW:
                 return replace(prompt, token_ids=prompt.token_ids[-max(room, 1) :])
             window = window.halved()
-
-
-class Writer:
-    """Takes the model's steps as text until a rule says stop."""
-
-    def __init__(self, scene: Scene, stream: TextStream, lead: str) -> None:
-        self.stopper = Stopper(scene)
-        self.stream = stream
-        self._lead = lead
-
-    def take(self, steps: Iterable[Step], stats: DecodeStats) -> bool:
-        """False where the text does not begin with the blank that the prompt left out."""
-        for step in steps:
-            count(stats, step)
-            text = self.stream.feed(step.token_ids) if step.kind == "verify" else ""
-            if text and not text.startswith(self._lead):
-                return False
-            if text:
-                text, self._lead = text[len(self._lead) :], ""
-            if self.stopper.feed(text) or self.stream.ended:
-                break
-        return True
 
 
 def _why_ended(stream: TextStream, budget: Budget, cancel: Cancel) -> StopReason:

@@ -3,14 +3,15 @@
 Special tokens come from the template alone: one that stands in the user's text is plain text. Line breaks are \\n to
 the model. Knows nothing of how text is chosen, nor of what becomes of the answer.
 
-Where the prompt ends with the text before the cursor, its last token decides what may follow: code models write a
-word together with the blank before it, so a prompt that ends in a blank is one they have hardly seen. That blank is
-left out, and the model has to begin with it (`Prompt.lead`); where it does not, the prompt is built again with it.
+Where the prompt ends with the text before the cursor, it would end in the middle of what the model knows as one token:
+after "    retu" no model says "rn". So the last word is left out together with the mark or blank before it, and the
+model has to begin with it (`Prompt.lead`, `Opening`): token healing (Lundberg 2023).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 
 from ghostdraft.completion.types import Context, Prompt
@@ -19,6 +20,8 @@ from ghostdraft.models.types import FimTemplate, ModelSpec, Tokenizer
 LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 4  # lines that are not blank: with fewer behind the cursor, models do better without
+MOST_LEAD = 24  # code points
+UNFINISHED = re.compile(r"(?:[ \t]|[^\w\r\n]?[^\W\d_]+|_[^\W\d_]*|[ ]?[^\w\s]+)\Z")
 PLAIN = (FimTemplate.PREFIX,)
 
 
@@ -31,11 +34,10 @@ class Prompter:
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
         self._suffix_ids = lru_cache(maxsize=8)(lambda suffix: tuple(tokenizer.encode(suffix)))
 
-    def build(self, context: Context, max_new_tokens: int, healed: bool = True) -> Prompt:
-        """`healed`: a blank at the end of the prompt is left to the model, where the prompt ends at the cursor."""
+    def build(self, context: Context, max_new_tokens: int) -> Prompt:
         parts = self._parts if fills(context) else PLAIN
         prefix = for_model(context.prefix)
-        lead = prefix[-1:] if healed and parts[-1] == FimTemplate.PREFIX and prefix[-1:] in (" ", "\t") else ""
+        lead = unfinished(prefix) if parts[-1] == FimTemplate.PREFIX else ""
         token_ids, stable = list(self._start), len(self._start)
         for part in parts:
             if part == FimTemplate.PREFIX:
@@ -61,6 +63,33 @@ class Prompter:
             count -= 1
             left -= len(self._tokenizer.decode_bytes([ids[count]]))
         return count
+
+
+class Opening:
+    """The tokens that spell `lead`: each goes on with it or goes beyond it."""
+
+    def __init__(self, lead: str, tokenizer: Tokenizer, hidden: Collection[int]) -> None:
+        self._left = lead.encode()
+        self._tokenizer = tokenizer
+        self._hidden = hidden
+
+    @property
+    def met(self) -> bool:
+        return not self._left
+
+    def allows(self, token_id: int) -> bool:
+        spelled = b"" if token_id in self._hidden else self._tokenizer.decode_bytes([token_id])
+        return bool(spelled) and (spelled.startswith(self._left) or self._left.startswith(spelled))
+
+    def take(self, token_id: int) -> None:
+        self._left = self._left[len(self._tokenizer.decode_bytes([token_id])) :]
+
+
+def unfinished(prefix: str) -> str:
+    """The end of the cursor's line that is likely no token of its own: one blank, or a word or some marks, with the
+    mark or blank before them."""
+    found = UNFINISHED.search(prefix[-MOST_LEAD:])
+    return found[0] if found else ""
 
 
 def fills(context: Context) -> bool:

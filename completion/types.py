@@ -57,7 +57,7 @@ class Context:
 class Prompt:
     """`stable_prefix`: so many tokens at the start survive the next keystroke at the cursor.
 
-    `lead`: blanks before the cursor that were left out of the tokens; what the model writes has to begin with them.
+    `lead`: the end of the text before the cursor that the tokens leave out; what the model writes begins with it.
     """
 
     token_ids: tuple[int, ...]

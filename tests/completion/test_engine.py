@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from threading import Event
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 
 from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, Buffers, blocks
 from ghostdraft.completion.context import Window
+from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
 from ghostdraft.drafting.ngram import NgramDrafter
+from ghostdraft.models.sampling import Sampling
 from tests.completion.writing import END, TOKENIZER, completed, engine_for, snapshot_at
 from tests.fakes import Never
 
@@ -117,25 +120,22 @@ def test_most_tokens_end_a_line_where_it_is() -> None:
     assert (completion.text, completion.stop_reason) == ("abcd", StopReason.MAX_TOKENS)
 
 
-def test_a_model_that_does_not_take_up_the_blank_is_asked_again_with_it() -> None:
-    """It would go on with the word itself; a completion of `for i |` is none of `for i|`."""
-    engine, snapshot = engine_for("for i ¦\n", "in x:\n")
-    model = engine.decoder.model
-    seen: list[int] = []
-    rows = model._rows  # type: ignore[attr-defined]
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_model_goes_on_with_the_word_at_the_cursor(temperature: float) -> None:
+    """It would rather say something else after what stands before that word."""
+    engine, snapshot = engine_for("    retu¦\n", "rn x\n")
+    engine.decoder.sampling = Sampling(temperature)
+    rows = engine.decoder.model._rows  # type: ignore[attr-defined]
 
-    def stubborn(tokens: Any, paths: Any) -> Any:
+    def distracted(tokens: Any, paths: Any) -> Any:
         result = rows(tokens, paths)
-        whole = (*model.kept, *tokens)  # type: ignore[attr-defined]
-        if bytes(whole[-5:]) == b"for i":
-            seen.append(len(whole))
+        if len(tokens) == 1 and tokens[0] == ord(" "):
             result[-1] = result[-1].copy()
-            result[-1][ord("t")] = 100.0
+            result[-1][ord("x")] = 100.0
         return result
 
-    model._rows = stubborn  # type: ignore[attr-defined]
-    assert engine.complete(snapshot, Budget(64), Never()).text == "in x:"
-    assert seen
+    engine.decoder.model._rows = distracted  # type: ignore[attr-defined]
+    assert engine.complete(snapshot, Budget(64), Never()).text == "rn x"
 
 
 def test_a_prompt_that_the_context_cannot_hold_is_cut() -> None:
@@ -214,8 +214,18 @@ def test_blocks_are_the_text() -> None:
 
 def test_text_streams_by_whole_characters() -> None:
     stream = TextStream(TOKENIZER, {END})
-    assert [stream.feed([byte]) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
-    assert stream.feed([*b"a", END, *b"b"]) == "a"
+    assert [stream.feed(Step("verify", (byte,))) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
+    assert stream.feed(Step("prefill", (1, 2))) == ""
+    assert stream.feed(Step("verify", (*b"a", END, *b"b"))) == "a"
     assert stream.ended
-    assert stream.feed(b"c") == ""
-    assert stream.ends == [0, 1, 1, 1, 1, 2, 3]
+    assert stream.feed(Step("verify", tuple(b"c"))) == ""
+    assert [stream.tokens_within(length) for length in range(4)] == [1, 5, 6, 7]
+
+
+@pytest.mark.parametrize("cuts", [(9,), (1, 2, 6), (4, 5)])
+def test_what_the_model_repeats_of_the_text_before_the_cursor_is_skipped(cuts: tuple[int, ...]) -> None:
+    stream = TextStream(TOKENIZER, {END}, skip=4)
+    places = [0, *cuts, 9]
+    pieces = [stream.feed(Step("verify", tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
+    assert "".join(pieces) == "ABCDE"
+    assert stream.tokens_within(2) == 6

@@ -1,15 +1,16 @@
-"""Prompts: templates, what survives the next key, and the blank that is left to the model."""
+"""Prompts: templates, what survives the next key, and the word that is left to the model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.prompt import LEAST_SUFFIX, Prompter, for_model
-from ghostdraft.completion.types import Context
+from ghostdraft.completion.prompt import LEAST_SUFFIX, Opening, Prompter, for_model, unfinished
+from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate
 from tests.completion.writing import MIDDLE, PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, spec_of
 
@@ -17,13 +18,13 @@ BEHIND = "\n" + "z = 1\n" * LEAST_SUFFIX
 SPECIAL = TOKENIZER.special
 
 
-def build(prefix: str, suffix: str = BEHIND, fim: tuple[FimTemplate, ...] = (SUFFIX_FIRST,), healed: bool = True):  # type: ignore[no-untyped-def]
-    return Prompter(spec_of(fim), TOKENIZER).build(Context(prefix, suffix, "python", ""), 8, healed)
+def build(prefix: str, suffix: str = BEHIND, fim: tuple[FimTemplate, ...] = (SUFFIX_FIRST,)) -> Prompt:
+    return Prompter(spec_of(fim), TOKENIZER).build(Context(prefix, suffix, "python", ""), 8)
 
 
 def test_suffix_first() -> None:
     expected = [SPECIAL["<|fim_prefix|>"], SPECIAL["<|fim_suffix|>"], *BEHIND.encode(), MIDDLE, *b"a\nx ="]
-    assert list(build("a\nx =").token_ids) == expected
+    assert list(build("a\nx = ").token_ids) == expected
 
 
 def test_prefix_first() -> None:
@@ -34,14 +35,14 @@ def test_prefix_first() -> None:
 
 
 def test_no_template_or_hardly_any_suffix_gives_the_plain_text() -> None:
-    assert list(build("a\nx", fim=()).token_ids) == list(b"a\nx")
-    assert list(build("a\nx", "\n" + "z\n" * (LEAST_SUFFIX - 1)).token_ids) == list(b"a\nx")
+    assert list(build("a\nx1", fim=()).token_ids) == list(b"a\nx1")
+    assert list(build("a\nx1", "\n" + "z\n" * (LEAST_SUFFIX - 1)).token_ids) == list(b"a\nx1")
     assert MIDDLE in build("a\nx", "rest\n").token_ids
 
 
 def test_a_model_with_a_token_for_the_beginning_gets_it() -> None:
     spec = replace(spec_of(()), bos_token=7)
-    assert Prompter(spec, TOKENIZER).build(Context("ab", "", "python", ""), 8).token_ids == (7, *b"ab")
+    assert Prompter(spec, TOKENIZER).build(Context("a1", "", "python", ""), 8).token_ids == (7, *b"a1")
 
 
 @given(st.text("ab \n", max_size=20), st.sampled_from("ab \n"))
@@ -58,19 +59,72 @@ def test_suffix_first_keeps_everything_before_the_cursors_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "ends_with", "lead"),
+    ("prefix", "lead"),
     [
-        ("x = ", b"x =", " "),
-        ("\n        ", b"\n       ", " "),
-        ("\n\t\t", b"\n\t", "\t"),
-        ("x =", b"x =", ""),
-        ("", b"\n", ""),
+        ("x = ", " "),
+        ("\n        ", " "),
+        ("\n\t\t", "\t"),
+        ("x =", " ="),
+        ("    retu", " retu"),
+        ("retu", "retu"),
+        ("\nretu", "retu"),
+        ("self.", "."),
+        ("self.check_ci", "_ci"),
+        ("self.check_", "_"),
+        ("foo(bar", "(bar"),
+        ("f(x)", ")"),
+        ("x = 12", ""),
+        ("x1", ""),
+        ("\n", ""),
+        ("привет мир", " мир"),
+        ("", ""),
     ],
 )
-def test_the_blank_at_the_cursor_is_left_to_the_model(prefix: str, ends_with: bytes, lead: str) -> None:
+def test_an_unfinished_word_is_left_to_the_model(prefix: str, lead: str) -> None:
     prompt = build(prefix, fim=())
-    assert (bytes(prompt.token_ids), prompt.lead) == (ends_with, lead)
-    assert bytes(build(prefix, fim=(), healed=False).token_ids) == (prefix or "\n").encode()
+    assert prompt.lead == lead
+    assert bytes(prompt.token_ids) == (prefix[: len(prefix) - len(lead)] or "\n").encode()
+
+
+@given(st.text("ab_1. (\n\té", max_size=20))
+def test_what_is_left_out_is_on_the_cursors_line(prefix: str) -> None:
+    lead = unfinished(prefix)
+    assert prefix.endswith(lead)
+    assert "\n" not in lead
+
+
+@pytest.mark.parametrize(
+    ("lead", "token", "allowed"),
+    [(" retu", " return", True), (" retu", " re", True), (" retu", " rest", False), (" retu", "return", False)],
+)
+def test_an_opening_allows_what_goes_on_with_it(lead: str, token: str, allowed: bool) -> None:
+    assert Opening(lead, WordTokenizer(token), {1}).allows(0) == allowed
+    assert not Opening(lead, WordTokenizer(token), {0}).allows(0)
+
+
+def test_an_opening_is_met_token_by_token() -> None:
+    opening = Opening("é(", TOKENIZER, ())
+    for token in "é(".encode():
+        assert not opening.met
+        assert [other for other in range(256) if opening.allows(other)] == [token]
+        opening.take(token)
+    assert opening.met
+
+
+class WordTokenizer:
+    """One token."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word.encode()
+
+    def encode(self, text: str, special: bool = False) -> list[int]:  # noqa: ARG002
+        return [0]
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        return self._word * len(token_ids)
+
+    def token_id(self, token: str) -> int | None:  # noqa: ARG002
+        return None
 
 
 def test_what_a_model_gets_is_utf8_with_one_kind_of_line_break() -> None:
