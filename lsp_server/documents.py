@@ -18,6 +18,7 @@ MAX_LOGGED_EDITS = 4096  # a longer chain costs more to replay than a fresh pars
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _END_OF_LINE = "\r\n"
+_ENDS = re.compile("[\r\n]")
 
 
 class UnknownDocument(Exception):
@@ -76,11 +77,17 @@ class Document:
         self._line_start(first)  # the anchor stays before what changes
         head = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
         tail = self._lines[end.line][end.column :]
-        block = split_lines(head + text + tail)
-        if end.line + 1 < len(self._lines):
-            block.pop()  # the tail brought its own line end, so this is the next line's empty start
-        self._lines[first : end.line + 1] = block
+        self._lines[first : end.line + 1] = self._split(head + text + tail, first, end.line, text)
         self._text = None
+
+    def _split(self, block: str, first: int, last: int, inserted: str) -> list[str]:
+        """The lines of a block that takes the place of the lines `first` to `last`."""
+        if first == last and not _ENDS.search(inserted):
+            return [block]
+        lines = split_lines(block)
+        if last + 1 < len(self._lines):
+            lines.pop()  # the block brings the end of its last line, so this is the next line's empty start
+        return lines
 
     def replace(self, text: str) -> None:
         """Replaces the whole text."""

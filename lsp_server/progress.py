@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 
 from ghostdraft.lsp_server.jsonrpc import Connection, RpcError
 
 INTERVAL = 0.2  # seconds between two reports of one work
+PATIENCE = 5.0  # seconds that a client has to agree
 
 _tokens = itertools.count(1)
 
@@ -24,8 +26,9 @@ class Progress:
         if self._token is None:
             return
         try:
-            await self._connection.request("window/workDoneProgress/create", {"token": self._token})
-        except RpcError:
+            async with asyncio.timeout(PATIENCE):
+                await self._connection.request("window/workDoneProgress/create", {"token": self._token})
+        except (RpcError, TimeoutError):
             self._token = None
             return
         self._send({"kind": "begin", "title": title, "cancellable": False})

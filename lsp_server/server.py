@@ -122,9 +122,10 @@ class Server:
             raise RpcError(ErrorCode.INVALID_PARAMS, str(error)) from error
 
     def _did_change_configuration(self, raw: object) -> None:
-        params = protocol.read(protocol.DidChangeConfiguration, raw)
-        self._tell(self._settings.set_client(params.settings))
-        self._keep_model()
+        settings = protocol.read(protocol.DidChangeConfiguration, raw).settings
+        if settings is not None:  # else something changed, but the client does not say what
+            self._tell(self._settings.set_client(settings))
+            self._keep_model()
 
     def _did_change_folders(self, raw: object) -> None:
         event = protocol.read(protocol.DidChangeFolders, raw).event

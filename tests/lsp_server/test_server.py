@@ -533,6 +533,8 @@ def test_changed_settings_exchange_the_model_and_off_unloads_it() -> None:
         harness.notify("workspace/didChangeConfiguration", off)
         assert harness.notifications("ghostdraft/status")[-1]["state"] == "off"
         harness.notify("workspace/didChangeConfiguration", {"settings": None})
+        assert harness.notifications("ghostdraft/status")[-1]["state"] == "off"
+        harness.notify("workspace/didChangeConfiguration", {"settings": {}})
         await harness.ready()
 
     run(scenario())
