@@ -1,0 +1,257 @@
+"""How soon a cancelled request stops the model, and what a burst of cancelled requests leaves behind.
+
+    python -m ghostdraft.benchmarks.cancel --model tiny
+
+The server runs in this process, its messages as a client would send them; the model counts its passes. A request is
+cancelled so long after its first pass began, in a cold prompt or in decoding; what counts is the time until the last
+pass ended. The burst goes to a server in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import psutil
+import typer
+
+from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
+from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.completion.decode import Decoder, Step
+from ghostdraft.completion.engine import Engine
+from ghostdraft.drafting.ngram import NgramDrafter
+from ghostdraft.lsp_server.server import Server
+from ghostdraft.lsp_server.setting_sources import Read
+from ghostdraft.lsp_server.settings import Settings
+from ghostdraft.models.load import Loaded, load
+from ghostdraft.models.progress import Watch
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import ModelError
+
+LATEST = 0.8  # seconds after the first pass began
+URI = "file:///bench/main.py"
+CANCELLED = -32800
+BURST = 1000
+TICK = 0.0005  # seconds between two looks
+IDLE = 1.0  # seconds in which an idle process is watched
+LINES = 300  # of the document before the cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Seconds; `stopped` counts from the cancelling message until the engine ended, None where it was done before."""
+
+    kind: Literal["prefill", "verify"]
+    delay: float
+    stopped: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """Of a burst: how many requests were answered, how many of them with "cancelled", and the load a while later."""
+
+    sent: int
+    answered: int
+    cancelled: int
+    seconds: float
+    cpu_after: float  # share of one core
+
+
+class Watched(Decoder):
+    """Tells when its first pass began, when it ended, and of which kind the last pass was."""
+
+    running = False
+    began = 0.0
+    ended = 0.0
+    kind: Literal["prefill", "verify"] = "prefill"
+
+    def run(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], *limits: Any) -> Iterator[Step]:
+        try:
+            for step in super().run(prompt_ids, buffers, *limits):
+                self.kind = step.kind
+                if not step.token_ids:  # what the cache held: the first pass comes next
+                    self.began, self.running = time.perf_counter(), True
+                yield step
+        finally:
+            self.ended, self.running = time.perf_counter(), False
+
+
+class Bench:
+    """A server on this event loop, and a document in it."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        engine = Engine(loaded, NgramDrafter(), Sampling.GREEDY)
+        self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY)
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._server = Server(Settings(Read()), (), lambda _model, _drafter: engine, _never_pull, self._take)
+        self._ids = 0
+
+    async def open(self) -> None:
+        self._send("initialize", {"processId": None, "capabilities": {}, "initializationOptions": {"max_tokens": 256}})
+        self._notify("initialized", {})
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": _text()}
+        self._notify("textDocument/didOpen", {"textDocument": document})
+
+    async def trial(self, delay: float, cold: bool) -> Trial:
+        """Cancels a request `delay` seconds after its first pass began; a cold one has to read its prompt first."""
+        if cold:
+            self._decoder.forget()
+        self._decoder.began = 0.0
+        request = self._send("textDocument/inlineCompletion", _wish())
+        await _until(lambda: self._decoder.began > 0.0)
+        await _until(lambda: time.perf_counter() >= self._decoder.began + delay)
+        running, cancelled = self._decoder.running, time.perf_counter()
+        self._notify("$/cancelRequest", {"id": request})
+        await _until(lambda: not self._decoder.running and request in self._answers)
+        return Trial(self._decoder.kind, delay, self._decoder.ended - cancelled if running else None)
+
+    async def warm(self) -> None:
+        """Lets a request run to its end, so that the next one finds its prompt in the cache."""
+        request = self._send("textDocument/inlineCompletion", _wish())
+        await _until(lambda: request in self._answers)
+
+    def _send(self, method: str, params: object) -> int:
+        self._ids += 1
+        self._receive({"id": self._ids, "method": method, "params": params})
+        return self._ids
+
+    def _notify(self, method: str, params: object) -> None:
+        self._receive({"method": method, "params": params})
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        self._server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def _take(self, body: bytes) -> None:
+        message = json.loads(body)
+        if "method" not in message:
+            self._answers[message["id"]] = message
+
+
+async def trials(loaded: Loaded, count: int, bar: Bar) -> list[Trial]:
+    """`count` delays from 0 to LATEST, each with a cold prompt and with a warm one."""
+    bench, found = Bench(loaded), []
+    await bench.open()
+    for cold in (True, False):
+        await bench.warm()
+        for i in range(count):
+            bar.show(len(found), 2 * count)
+            found.append(await bench.trial(LATEST * i / max(1, count - 1), cold))
+            if not cold:
+                await bench.warm()
+    return found
+
+
+def burst(model: str) -> Aftermath:
+    """Requests to a server in a process of its own, each cancelled at once. Raises ServerEnded."""
+    with Client(model) as client:
+        client.initialize()
+        client.wait_until_ready()
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": _text()}
+        client.notify("textDocument/didOpen", {"textDocument": document})
+        start = time.perf_counter()
+        sender = threading.Thread(target=_fire, args=(client,))
+        sender.start()
+        answers = [client.read_until(lambda message: "id" in message and "method" not in message) for _ in range(BURST)]
+        sender.join()
+        seconds = time.perf_counter() - start
+        cancelled = sum(answer.get("error", {}).get("code") == CANCELLED for answer in answers)
+        return Aftermath(BURST, len(answers), cancelled, seconds, _load_of(client.process.pid))
+
+
+def _fire(client: Client) -> None:
+    for _ in range(BURST):
+        client.notify("$/cancelRequest", {"id": client.ask("textDocument/inlineCompletion", _wish())})
+
+
+def _load_of(pid: int) -> float:
+    process = psutil.Process(pid)
+    time.sleep(IDLE)  # what runs still may end
+    return float(process.cpu_percent(IDLE)) / 100
+
+
+def _text() -> str:
+    """Code that every Python has, up to the middle of a function."""
+    lines = Path(argparse.__file__).read_text(encoding="utf-8").splitlines()
+    return "\n".join([*lines[:LINES], "    def describe(self, everything):", "        "])
+
+
+def _wish() -> dict[str, Any]:
+    lines = _text().split("\n")
+    position = {"line": len(lines) - 1, "character": len(lines[-1])}
+    return {"textDocument": {"uri": URI}, "position": position, "context": {"triggerKind": 1}}
+
+
+async def _until(met: Callable[[], bool]) -> None:
+    while not met():
+        await asyncio.sleep(TICK)
+
+
+def _never_pull(_model: str, _watch: Watch) -> None:
+    raise RuntimeError("the bench brings its model")
+
+
+def report(model: str, count: int) -> dict[str, Any]:
+    """Raises ModelError, ServerEnded."""
+    loaded = load(model, "cpu")
+    with Bar("requests") as bar:
+        found = asyncio.run(trials(loaded, count, bar))
+    return {
+        "model": model,
+        "stopped_ms": {kind: _spread([one for one in found if one.kind == kind]) for kind in ("prefill", "verify")},
+        "burst": asdict(burst(model)),
+        "machine": machine_line(loaded.model),
+    }
+
+
+def _spread(found: Sequence[Trial]) -> dict[str, float | int]:
+    times = sorted(1e3 * one.stopped for one in found if one.stopped is not None)
+    if len(times) < 2:
+        return {"count": len(times)}
+    p99 = statistics.quantiles(times, n=100, method="inclusive")[98]
+    return {"count": len(times), "p50": round(statistics.median(times), 2), "p99": round(p99, 2), "most": times[-1]}
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = [
+        (kind, str(of["count"]), *(f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most")))
+        for kind, of in result["stopped_ms"].items()
+    ]
+    after = result["burst"]
+    notes = (
+        f"burst: {after['answered']} of {after['sent']} answered, {after['cancelled']} as cancelled, in "
+        f"{after['seconds']:.1f} s; {after['cpu_after']:.0%} of a core a second later",
+        result["machine"],
+    )
+    columns = ("ms from cancel to stop, in", "count", "p50", "p99", "most")
+    print_table(
+        f"{result['model']}: cancelled 0 to {1e3 * LATEST:.0f} ms after the first pass began", columns, rows, notes
+    )
+
+
+def main(
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "tiny",
+    count: Annotated[int, typer.Option(min=2, help="How many delays, for cold and for warm prompts each.")] = 41,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure how soon a cancelled request stops the model."""
+    try:
+        result = report(model, count)
+    except (ModelError, ServerEnded) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        typer.echo(json.dumps(result, indent=1))
+    else:
+        show(result)
+
+
+if __name__ == "__main__":
+    typer.run(main)
