@@ -87,7 +87,6 @@ export class Server {
       outputChannel: this.output,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: () => this.applied?.server,
-      middleware: { workspace: { configuration: ({ items }) => items.map(() => this.applied?.server) } },
     };
     // Started at home: the working folder of a server must not be a workspace that nobody trusts yet.
     return new LanguageClient(

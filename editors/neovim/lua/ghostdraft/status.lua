@@ -20,11 +20,7 @@ function M.received(_, params)
   if type(params) ~= "table" or not STATES[params.state] then
     params = { state = "error", message = "The server sent no state." }
   end
-  local news = params.state == "error" and params.message ~= current.message
   set(params)
-  if news then
-    vim.notify("Ghostdraft: " .. (params.message or "error"), vim.log.levels.WARN)
-  end
 end
 
 --- Callback for the end of the server's process.

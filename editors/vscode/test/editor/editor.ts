@@ -1,7 +1,7 @@
 // A real VS Code in a real browser, driven by keys and read from the page. Knows nothing of any one test.
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -12,6 +12,7 @@ const extension = join(checkout, "editors/vscode");
 export const artefacts = join(checkout, ".cache/artefacts");
 export const python = process.env.GHOSTDRAFT_PYTHON ?? "python3";
 
+const PATIENCE_S = 90; // for a machine that is busy with other things
 const BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"];
 const QUIET = {
   "editor.autoClosingBrackets": "never",
@@ -19,6 +20,7 @@ const QUIET = {
   "editor.suggestOnTriggerCharacters": false,
   "editor.wordBasedSuggestions": "off",
   "editor.fontSize": 15,
+  "extensions.autoCheckUpdates": false,
   "files.autoSave": "off",
   "security.workspace.trust.startupPrompt": "never",
   "telemetry.telemetryLevel": "off",
@@ -52,8 +54,14 @@ export class Editor {
     const server = serve(setup.code, home, folder, port, wish);
     const browser = await chromium.launch({ executablePath: setup.chromium, args: BROWSER });
     const page = await browser.newPage({ viewport: { width: 1000, height: 620 } });
+    page.setDefaultTimeout(PATIENCE_S * 1000);
     const editor = new Editor(folder, home, server, browser, page);
-    await editor.load(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(folder)}`);
+    try {
+      await editor.load(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(folder)}`);
+    } catch (error) {
+      await editor.stop();
+      throw error;
+    }
     return editor;
   }
 
@@ -70,13 +78,29 @@ export class Editor {
     const cursor = text.indexOf("|");
     const before = text.slice(0, cursor).split("\n");
     writeFileSync(join(this.folder, name), text.slice(0, cursor) + text.slice(cursor + 1));
-    await this.pick("Control+P", name);
-    await this.page.locator(`.tab.active[data-resource-name="${name}"]`).waitFor();
-    await this.pick("Control+G", `${before.length}:${(before.at(-1) ?? "").length + 1}`);
+    const [line, column] = [before.length, (before.at(-1) ?? "").length + 1];
+    await this.pick(`${join(this.folder, name)}:${line}:${column}`, name);
+    await this.page.locator(`.monaco-editor.focused[data-uri$="/${name}"]`).waitFor();
+    await this.page.locator(".statusbar-item", { hasText: `Ln ${line},` }).waitFor();
   }
 
   async type(text: string): Promise<void> {
     await this.page.keyboard.type(text, { delay: 25 });
+  }
+
+  /** Types this character, and again, until there is ghost text: just after its start VS Code asks for none yet. */
+  async wake(character: string): Promise<string> {
+    const shown = async () => (await this.ghost()) !== "";
+    const asked = async () => {
+      await this.type(character);
+      const end = Date.now() + 10_000;
+      while (!(await shown()) && Date.now() < end) await this.page.waitForTimeout(100);
+      if (await shown()) return true;
+      await this.press("Backspace");
+      return false;
+    };
+    await this.until(asked, () => "any ghost text");
+    return this.ghost();
   }
 
   async press(...keys: string[]): Promise<void> {
@@ -84,7 +108,7 @@ export class Editor {
   }
 
   async command(title: string): Promise<void> {
-    await this.pick("Control+Shift+P", title);
+    await this.pick(`>${title}`, title);
   }
 
   /** The ghost text on the page, its lines joined; empty where there is none. */
@@ -123,13 +147,18 @@ export class Editor {
   async until(
     holds: () => Promise<boolean> | boolean,
     what: () => Promise<string> | string,
-    seconds = 20,
+    seconds = PATIENCE_S,
   ): Promise<void> {
     const end = Date.now() + seconds * 1000;
     while (!(await holds())) {
-      if (Date.now() > end) throw new Error(`still waiting for ${await what()}`);
+      if (Date.now() > end) await this.giveUp(await what());
       await this.page.waitForTimeout(50);
     }
+  }
+
+  private async giveUp(what: string): Promise<never> {
+    await this.screenshot("vscode-failed");
+    throw new Error(`still waiting for ${what}; see ${artefacts}/vscode-failed.png and vscode-server.log`);
   }
 
   async screenshot(name: string): Promise<void> {
@@ -146,17 +175,18 @@ export class Editor {
         ),
       () => url,
     );
-    await this.page.goto(url);
-    await this.page.locator(".monaco-workbench").waitFor({ timeout: 60_000 });
-    await this.page.locator('[id="ghostdraft.ghostdraft.ghostdraft.status"]').waitFor({ timeout: 60_000 });
+    await this.page.goto(url, { waitUntil: "domcontentloaded" });
+    await this.page.locator(".monaco-workbench").waitFor();
+    await this.page.locator('[id="ghostdraft.ghostdraft.ghostdraft.status"]').waitFor();
   }
 
-  private async pick(key: string, words: string): Promise<void> {
-    await this.press(key);
+  /** Types into the quick input, waits until its list says so, and takes that. */
+  private async pick(words: string, offered: string): Promise<void> {
+    await this.press("Control+P");
     const input = this.page.locator(".quick-input-widget input[type=text]");
     await input.waitFor();
-    await input.pressSequentially(words, { delay: 5 });
-    await this.page.waitForTimeout(300);
+    await input.fill(words);
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: offered }).first().waitFor();
     await this.press("Enter");
     await input.waitFor({ state: "hidden" });
   }
@@ -216,7 +246,9 @@ function serve(code: string, home: string, folder: string, port: number, wish: W
     "--disable-update-check",
     folder,
   ];
-  return spawn(process.execPath, [code, ...words], { stdio: ["ignore", "ignore", "inherit"] });
+  mkdirSync(artefacts, { recursive: true });
+  const log = openSync(join(artefacts, "vscode-server.log"), "w");
+  return spawn(process.execPath, [code, ...words], { stdio: ["ignore", log, log] });
 }
 
 function homes(home: string): string[] {

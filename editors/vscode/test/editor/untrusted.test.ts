@@ -17,6 +17,8 @@ before(async () => {
     "ghostdraft.languages": { python: { max_tokens: 5 } },
   };
   editor = await Editor.start({ machine: { "ghostdraft.path": script.program }, workspace, untrusted: true });
+  await editor.open("first.py", "total = s|\n");
+  await editor.wake("u");
 });
 after(() => editor?.stop());
 
