@@ -7,14 +7,14 @@ survives; the second begins behind the cursor, and depends on the text there alo
 
 from __future__ import annotations
 
-import re
+import string
 from dataclasses import dataclass
 
 from ghostdraft.completion.types import Context, Snapshot
 
 STEPS = 4  # the first window moves by so many of its parts
 
-CLOSERS_ONLY = re.compile(r"[\s)\]}>'\"`;,:]*")
+CLOSING = string.whitespace + ")]}>'\"`;,:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,15 @@ def prefix_start(text: str, cursor: int, most: int) -> int:
 def suffix_range(text: str, cursor: int, most: int) -> tuple[int, int]:
     """Where the text behind the cursor begins for the model, and where it ends.
 
-    A rest of the line that only closes what was opened is left out: editors type it by themselves, and a window that
-    began with it would change with every bracket.
+    It begins at the cursor, if code stands behind it on its line; else with the line break before the next line of
+    code. What only closes something, on the cursor's line and the next ones, is left out: editors put it there with
+    every bracket that is typed, and each time all that the model's cache holds would be for nothing. Stop rules know
+    that it stands there.
     """
-    begin = line_end(text, cursor)
-    if not CLOSERS_ONLY.fullmatch(text, cursor, begin):
-        begin = cursor
+    seen, own_end = text[cursor : cursor + most], line_end(text, cursor)
+    code = cursor + len(seen) - len(seen.lstrip(CLOSING))
+    newline = text.rfind("\n", cursor, code)
+    begin = newline if newline >= 0 else own_end if code >= own_end else cursor
     if len(text) - begin <= most:
         return begin, len(text)
     newline = text.rfind("\n", begin, begin + most)

@@ -9,7 +9,7 @@ from math import gcd
 
 from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, indentation
 from ghostdraft.completion.brackets import open_quote
-from ghostdraft.completion.context import CLOSERS_ONLY, line_end, line_start
+from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
 from ghostdraft.completion.types import Snapshot
 
@@ -37,7 +37,7 @@ class Scene:
     @property
     def rest_closes(self) -> bool:
         """Whether the rest of the line only closes what was opened before, or is empty."""
-        return CLOSERS_ONLY.fullmatch(self.rest) is not None
+        return not self.rest.strip(CLOSING)
 
     def body_missing(self, indent: int) -> bool:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""

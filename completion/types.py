@@ -44,8 +44,8 @@ class OtherBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The part of the buffer that the model sees: `prefix` ends at the cursor, `suffix` begins there, or at the end of
-    its line where the rest of the line only closes what was opened."""
+    """The part of the buffer that the model sees: `prefix` ends at the cursor, `suffix` begins there, or behind
+    what only closes something."""
 
     prefix: str
     suffix: str

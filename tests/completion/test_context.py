@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.context import Window, gather, line_end, line_start, prefix_start, suffix_range
+from ghostdraft.completion.context import CLOSING, Window, gather, line_end, line_start, prefix_start, suffix_range
 from ghostdraft.completion.types import Snapshot
 
 TEXTS = st.text(st.sampled_from("ab \t(){}\n\r\f\u2028é😀"), max_size=400)
@@ -33,7 +33,8 @@ def test_the_window_behind_the_cursor_is_bounded_and_touches_the_cursors_line(
 ) -> None:
     cursor = min(cursor, len(text))
     begin, end = suffix_range(text, cursor, most)
-    assert cursor <= begin <= line_end(text, cursor)
+    assert cursor <= begin
+    assert not text[cursor:begin].strip(CLOSING)
     assert begin <= end <= min(len(text), begin + most)
 
 
@@ -49,12 +50,18 @@ def test_typing_keeps_both_windows() -> None:
     assert all(context.prefix.startswith("line ") for context in seen)
 
 
-def test_brackets_that_an_editor_closes_by_itself_do_not_move_the_window_behind() -> None:
-    behind = "\nnext()\n"
-    plain = gather(snapshot("foo" + behind, 3), Window())
-    closed = gather(snapshot("foo()" + behind, 4), Window())
-    assert plain.suffix == closed.suffix == behind
-    assert gather(snapshot("foo(bar)" + behind, 4), Window()).suffix == "bar)" + behind
+@pytest.mark.parametrize(
+    "marked", ["f¦", "f(¦)", "f(g('¦'))", "f(¦);", "f({¦})", "f({\n  ¦\n})", "f(¦)\n  }\n\n}", "f(¦)\r\n}\r"]
+)
+def test_what_an_editor_closes_by_itself_does_not_move_the_window_behind(marked: str) -> None:
+    before, _, behind = (marked + "\nnext()\n").partition("¦")
+    assert gather(snapshot(before + behind, len(before)), Window()).suffix == "\nnext()\n"
+
+
+def test_code_behind_the_cursor_is_seen() -> None:
+    assert gather(snapshot("f(bar)\nnext()\n", 2), Window()).suffix == "bar)\nnext()\n"
+    assert gather(snapshot("f() + g()\n", 2), Window()).suffix == ") + g()\n"
+    assert gather(snapshot("f()\n}\n", 2), Window()).suffix.strip(CLOSING) == ""
 
 
 @pytest.mark.parametrize("where", [0, 1])
