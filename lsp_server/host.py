@@ -117,7 +117,7 @@ class ModelHost:
             engine = await loop.run_in_executor(self._thread, self._load, model, drafter)
         except Exception as error:  # noqa: BLE001 (whatever it is, it becomes the status)
             if self._loading is this:
-                self.announce(Status(State.ERROR, model, _sentence(error)))
+                self.announce(Status(State.ERROR, model, sentence_of(error)))
             return error
         if self._loading is this:
             self._engine = engine
@@ -139,10 +139,11 @@ def load_engine(model: str, drafter: str) -> Engine:
     return RealEngine(load(model), proposer, Sampling.GREEDY)
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """What went wrong with a model, for the user."""
     from ghostdraft.models.types import ModelError
 
     if isinstance(error, ModelError):
         return str(error)
-    log_failure("loading the model", error)
-    return f"The model could not be loaded ({type(error).__name__}); the log says where."
+    log_failure("bringing the model", error)
+    return f"The model could not be brought up ({type(error).__name__}); the log says where."

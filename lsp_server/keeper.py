@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ghostdraft.lsp_server.failures import log_failed_task
-from ghostdraft.lsp_server.host import Load, ModelHost, State, Status
+from ghostdraft.lsp_server.host import Load, ModelHost, State, Status, sentence_of
 from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode, RpcError
 from ghostdraft.lsp_server.progress import Progress
 
@@ -62,19 +62,20 @@ class ModelKeeper:
 
     async def _follow(self, model: str, loading: asyncio.Task[Exception | None]) -> None:
         """Shows how the loading goes, and what to do where it failed."""
-        from ghostdraft.models.types import ModelNotFound
-
         progress = Progress(self._connection, self.shows_progress)
         await progress.begin(f"Ghostdraft: loading {model}")
         failure = await loading
         progress.end(self.host.status.state)
-        match failure:
-            case None:
-                return
-            case ModelNotFound():
-                await self._offer(model)
-            case _:
-                self.tell(ERROR, self.host.status.message)
+        if failure is not None:
+            await self._help(model, failure)
+
+    async def _help(self, model: str, failure: Exception) -> None:
+        from ghostdraft.models.types import ModelNotFound
+
+        if isinstance(failure, ModelNotFound):
+            await self._offer(model)
+        else:
+            self.tell(ERROR, self.host.status.message)
 
     async def _offer(self, model: str) -> None:
         """Says what is missing, and pulls it where the user wants that."""
@@ -97,24 +98,24 @@ class ModelKeeper:
             self.pull()
 
     async def _fetch_and_load(self) -> None:
-        if self.host.wanted is None:
+        wanted = self.host.wanted
+        if wanted is None:
             raise RpcError(ErrorCode.REQUEST_FAILED, "Ghostdraft is switched off: no model is wanted.")
-        model, drafter = self.host.wanted
-        await self._fetch(model)
-        await self._follow(model, self.host.load(model, drafter))
+        await self._fetch(wanted[0])
+        if self.host.wanted == wanted:
+            await self._follow(wanted[0], self.host.load(*wanted))
 
     async def _fetch(self, model: str) -> None:
-        from ghostdraft.models.types import ModelError
-
         self.host.announce(Status(State.LOADING, model, f"Pulling {model}."))
         progress = Progress(self._connection, self.shows_progress)
         await progress.begin(f"Ghostdraft: pulling {model}")
         try:
             await asyncio.to_thread(self._pull, model, self._watch(progress))
-        except ModelError as error:
-            self.host.announce(Status(State.ERROR, model, str(error)))
-            self.tell(ERROR, str(error))
-            raise RpcError(ErrorCode.REQUEST_FAILED, str(error)) from error
+        except Exception as error:
+            sentence = sentence_of(error)
+            self.host.announce(Status(State.ERROR, model, sentence))
+            self.tell(ERROR, sentence)
+            raise RpcError(ErrorCode.REQUEST_FAILED, sentence) from error
         finally:
             progress.end(model)
 
