@@ -1,0 +1,73 @@
+// One block of 16 output rows against m rows of activations with NEON's dot product: four vectors of 4 output rows, up
+// to 4 rows of activations a tile. Quants go as signed bytes; those of 8 bits lose their zero point of 128 on the way.
+
+#define QUARTERS 4
+typedef struct { int32x4_t of[QUARTERS]; } NAME(Sums);
+
+static inline INLINE uint8x16_t NAME(quants)(const uint8_t *group, int bits, int column, int quarter) {
+  const uint8_t *run = group + (bits > 5 ? column : column & 3) * 64 + quarter * 16;
+  uint8x16_t packed = vld1q_u8(run);
+  if (bits == 8) return veorq_u8(packed, vdupq_n_u8(128));
+  if (bits == 6) return packed;
+  uint8x16_t nibble = column < 4 ? vandq_u8(packed, vdupq_n_u8(15)) : vshrq_n_u8(packed, 4);
+  if (bits == 4) return nibble;
+  uint8x16_t fifth = vandq_u8(vshlq_u8(vld1q_u8(group + 256 + quarter * 16), vdupq_n_s8((int8_t)-column)), vdupq_n_u8(1));
+  return vorrq_u8(nibble, vshlq_n_u8(fifth, 4));
+}
+
+// The products of column groups [from, to) of one group.
+static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, NAME(Sums) *sums, int bits, int from, int to, int R) {
+  for (int column = from; column < to; column++)
+    for (int quarter = 0; quarter < QUARTERS; quarter++) {
+      int8x16_t w = vreinterpretq_s8_u8(NAME(quants)(group, bits, column, quarter));
+      for (int i = 0; i < R; i++) {
+        int8x16_t x = vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(q[i] + column * 4)));
+        sums[i].of[quarter] = vdotq_s32(sums[i].of[quarter], w, x);
+      }
+    }
+}
+
+static inline INLINE float32x4_t NAME(scales)(const Block *w, const uint8_t *scales, int quarter) {
+  return w->scale_bytes == 2 ? vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)scales + quarter * 4)))
+                             : vld1q_f32((const float *)scales + quarter * 4);
+}
+
+static inline INLINE void NAME(scale_add)(float *y, float32x4_t scale, float32x4_t value) {
+  vst1q_f32(y, vfmaq_f32(vld1q_f32(y), scale, value));
+}
+
+static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int R) {
+  const int parts = bits == 6 ? 2 : 1, zero = bits == 8 ? 0 : w->zero;
+  for (int g = from; g < to; g++) {
+    const uint8_t *group = w->data + (size_t)g * w->stride;
+    const int8_t *q[4];
+    for (int i = 0; i < R; i++) q[i] = x->q + (size_t)(row + i) * x->k + g * GROUP;
+    for (int part = 0; part < parts; part++) {
+      NAME(Sums) sums[4];
+      for (int i = 0; i < R; i++) {
+        int offset = -zero * (parts == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g * 2 + part));
+        for (int quarter = 0; quarter < QUARTERS; quarter++) sums[i].of[quarter] = vdupq_n_s32(offset);
+      }
+      NAME(dot)(group, q, sums, bits, part * 4, part * 4 + 8 / parts, R);
+      for (int quarter = 0; quarter < QUARTERS; quarter++) {
+        float32x4_t scale = NAME(scales)(w, group + w->scales_at + part * BLOCK * 4, quarter);
+        for (int i = 0; i < R; i++) {
+          float32x4_t exact = vcvtq_f32_s32(sums[i].of[quarter]);
+          NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, scale, vmulq_n_f32(exact, SCALE(x, row + i, g)));
+        }
+      }
+    }
+    if (bits > 5 || !w->minima_at) continue;
+    for (int quarter = 0; quarter < QUARTERS; quarter++) {
+      float32x4_t minimum = NAME(scales)(w, group + w->minima_at, quarter);
+      for (int i = 0; i < R; i++)
+        NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, minimum, vdupq_n_f32(SCALED_SUM(x, row + i, g)));
+    }
+  }
+}
+
+#define TILE_ROWS 4
+#include "rows.h"
+
+#undef TILE_ROWS
+#undef QUARTERS

@@ -1,0 +1,45 @@
+// One block of 16 output rows against m rows of activations, in plain C: for machines without a variant of their own.
+
+// A group's quants as bytes: [8 column groups][16 rows x 4 columns].
+static void NAME(unpack)(const uint8_t *group, int bits, uint8_t quant[8][64]) {
+  for (int run = 0; run < (bits > 5 ? 8 : 4); run++)
+    for (int b = 0; b < 64; b++) {
+      uint8_t packed = group[run * 64 + b];
+      quant[run][b] = bits > 5 ? packed : packed & 15;
+      if (bits <= 5) quant[run + 4][b] = packed >> 4;
+    }
+  for (int run = 0; bits == 5 && run < 8; run++)
+    for (int b = 0; b < 64; b++) quant[run][b] |= (uint8_t)((group[256 + b] >> run & 1) << 4);
+}
+
+// sums[row] += the products of column groups [from, to).
+static inline void NAME(dot)(const uint8_t quant[8][64], const int8_t *x, int from, int to, int32_t sums[BLOCK]) {
+  for (int j = from; j < to; j++)
+    for (int row = 0; row < BLOCK; row++) {
+      const uint8_t *w = quant[j] + row * 4;
+      const int8_t *at = x + j * 4;
+      sums[row] += w[0] * at[0] + w[1] * at[1] + w[2] * at[2] + w[3] * at[3];
+    }
+}
+
+static void NAME(scale_group)(const Block *w, const uint8_t *group, uint8_t quant[8][64], const Activations *x, int i, int g, float *y) {
+  int parts = GROUP / w->scale_columns;
+  for (int part = 0; part < parts; part++) {
+    int offset = w->zero * (parts == 1 ? SUM32(x, i, g) : SUM16(x, i, g * 2 + part));
+    int32_t sums[BLOCK] = {0};
+    NAME(dot)(quant, x->q + (size_t)i * x->k + g * GROUP, part * 4, part * 4 + 8 / parts, sums);
+    const uint8_t *scales = group + w->scales_at + part * BLOCK * w->scale_bytes;
+    for (int row = 0; row < BLOCK; row++) y[row] += (float)(sums[row] - offset) * (scale_at(w, scales, row) * SCALE(x, i, g));
+  }
+  for (int row = 0; w->minima_at && row < BLOCK; row++) y[row] += scale_at(w, group + w->minima_at, row) * SCALED_SUM(x, i, g);
+}
+
+static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
+  uint8_t quant[8][64];
+  for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
+  for (int g = 0; g < w->groups; g++) {
+    const uint8_t *group = w->data + (size_t)g * w->stride;
+    NAME(unpack)(group, w->bits, quant);
+    for (int i = 0; i < m; i++) NAME(scale_group)(w, group, quant, x, i, g, y + i * BLOCK);
+  }
+}

@@ -1,0 +1,57 @@
+// The CPU engine's types and its one C interface. Knows tokens, rows and weights; nothing of text, files or Python.
+//
+// Matrices lie in blocks of 16 output rows, and blocks in groups of 32 columns, one after the other: memory is read in
+// one ascending stream. A group is 8 column groups of 16 rows x 4 columns (64 bytes when a weight takes a byte), so that
+// a vector lane is an output row and no sum crosses lanes:
+//   4 bits: 4 x 64 bytes; byte b of run k holds column group k in its low nibble, column group k + 4 in its high one
+//   5 bits: the same, then 64 bytes whose bit j is the fifth bit of column group j
+//   6 and 8 bits: 8 x 64 bytes
+// then the 16 rows' scales, twice where they are per 16 columns, and where the format has them, their minima.
+// A weight is scale * (quant - zero) or scale * quant + minimum. Activations are int8 with a scale per 32.
+#ifndef GHOSTDRAFT_ENGINE_H
+#define GHOSTDRAFT_ENGINE_H
+
+#include <stdint.h>
+
+enum { BLOCK = 16, GROUP = 32, MAX_ROWS = 64, MAX_THREADS = 64 };
+
+typedef struct {
+  const uint8_t *data;   // NULL: absent
+  const float *bias;     // [n], or NULL
+  int32_t n, k;          // output rows (a multiple of 16 in memory), columns
+  int32_t bits;          // 4, 5, 6, 8
+  int32_t zero;          // quant that stands for 0, a power of two; 0: the format has minima
+  int32_t scale_columns; // 16 or 32
+  int32_t scale_bytes;   // 2: float16, 4: float32
+} Matrix;
+
+typedef struct {
+  Matrix q, k, v, o, gate, up, down;
+  const float *attention_norm, *mlp_norm; // [hidden]
+} Layer;
+
+typedef struct {
+  int32_t layers, hidden, heads, kv_heads, head_dim, mlp, vocab, context, threads;
+  float rms_eps;
+  const float *rope; // [context][head_dim / 2][cos, sin]
+  const float *final_norm;
+  const Layer *layer;
+  Matrix embedding, head;
+} Config;
+
+typedef struct Engine Engine;
+
+// The variants compiled in that this machine runs, best first, as a 0-terminated list of names.
+const char *const *gd_variants(void);
+// NULL: out of memory, or no such variant.
+Engine *gd_open(const Config *config, const char *variant);
+void gd_close(Engine *engine);
+// n rows behind the kept ones; parents NULL: a line. logits [n_logits][vocab rounded up to 16], hidden [n][hidden] or
+// NULL. 0, or -1 where rows or context do not suffice.
+int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
+                   int32_t n_logits, float *logits, float *hidden);
+void gd_keep(Engine *engine, const int32_t *rows, int32_t n);
+void gd_truncate(Engine *engine, int32_t length);
+int32_t gd_length(const Engine *engine);
+
+#endif

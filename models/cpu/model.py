@@ -1,0 +1,225 @@
+"""The CPU engine's Python face: maps the weights, hands their addresses to C, and keeps the protocol of `LanguageModel`.
+
+The C code does the whole forward; this file only checks what goes in. Knows nothing of text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_float, c_int32, c_void_p
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
+from ghostdraft.models.cpu.library import library
+from ghostdraft.models.types import EngineUnavailable, FloatArray, IntArray, Pass, Shape, WeightsCorrupt
+
+MAX_ROWS = 64
+MAX_THREADS = 64
+VARIANT = "GHOSTDRAFT_CPU_VARIANT"  # environment: forces one of `variants()`
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = (
+        ("data", c_void_p),
+        ("bias", c_void_p),
+        *((name, c_int32) for name in ("n", "k", "bits", "zero", "scale_columns", "scale_bytes")),
+    )
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, _Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
+        ("attention_norm", c_void_p),
+        ("mlp_norm", c_void_p),
+    )
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, c_int32)
+            for name in ("layers", "hidden", "heads", "kv_heads", "head_dim", "mlp", "vocab", "context", "threads")
+        ),
+        ("rms_eps", c_float),
+        ("rope", c_void_p),
+        ("final_norm", c_void_p),
+        ("layer", POINTER(_Layer)),
+        ("embedding", _Matrix),
+        ("head", _Matrix),
+    )
+
+
+def _engine() -> ctypes.CDLL:
+    engine = library()
+    engine.gd_variants.restype = POINTER(c_char_p)
+    engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p), c_void_p
+    engine.gd_close.argtypes, engine.gd_close.restype = (c_void_p,), None
+    engine.gd_forward.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p, c_void_p)
+    engine.gd_keep.argtypes, engine.gd_keep.restype = (c_void_p, c_void_p, c_int32), None
+    engine.gd_truncate.argtypes, engine.gd_truncate.restype = (c_void_p, c_int32), None
+    engine.gd_length.argtypes = (c_void_p,)
+    return engine
+
+
+def variants() -> list[str]:
+    """The instruction sets compiled in that this machine runs, best first. Raises EngineUnavailable."""
+    names = _engine().gd_variants()
+    found = []
+    while names[len(found)] is not None:
+        found.append(names[len(found)].decode())
+    return found
+
+
+def default_threads() -> int:
+    """As many as there are physical cores that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed, MAX_THREADS))
+
+
+class CpuModel:
+    """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
+
+    Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
+    """
+
+    def __init__(self, path: Path, context: int, threads: int | None = None, variant: str | None = None) -> None:
+        if not is_current(path):
+            raise WeightsCorrupt(f"{path} is cut off or of another version. Pull the model again to convert it anew.")
+        self._engine = _engine()
+        self.variant = _choose(variant or os.environ.get(VARIANT))
+        self.threads = threads or default_threads()
+        self._weights = _Weights(path)
+        self._shape, self._context = self._weights.shape, context
+        self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._shape.vocab // 16) * 16), np.float32)
+        self._handle = self._open()
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def context(self) -> int:
+        return self._context
+
+    @property
+    def length(self) -> int:
+        return int(self._engine.gd_length(self._handle))
+
+    @property
+    def max_rows(self) -> int:
+        return MAX_ROWS
+
+    def forward(
+        self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
+    ) -> Pass:
+        """See `LanguageModel.forward`. The logits are valid until the next pass."""
+        tokens, rows = np.asarray(token_ids, np.int32), np.asarray(logit_rows, np.int32)
+        tree = None if parents is None else np.asarray(parents, np.int32)
+        self._check(tokens, rows, tree)
+        hidden = np.empty((len(tokens), self._shape.hidden), np.float32)
+        status = self._engine.gd_forward(
+            self._handle, tokens.ctypes.data, None if tree is None else tree.ctypes.data, len(tokens),
+            rows.ctypes.data, len(rows), self._logits.ctypes.data, hidden.ctypes.data,
+        )  # fmt: skip
+        if status != 0:
+            raise ValueError("a row's parent must stand before it")
+        return Pass(self._logits[: len(rows), : self._shape.vocab], hidden)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        kept = np.asarray(rows, np.int32)
+        self._engine.gd_keep(self._handle, kept.ctypes.data, len(kept))
+
+    def truncate(self, length: int) -> None:
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot truncate {self.length} tokens to {length}")
+        self._engine.gd_truncate(self._handle, length)
+
+    def close(self) -> None:
+        if self._handle:
+            self._engine.gd_close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _check(self, tokens: IntArray, rows: IntArray, parents: IntArray | None) -> None:
+        n = len(tokens)
+        if not 1 <= n <= MAX_ROWS or n > self._context - self.length:
+            raise ValueError(f"{n} rows do not fit: at most {MAX_ROWS} a pass, {self._context - self.length} left")
+        if tokens.min() < 0 or tokens.max() >= self._shape.vocab:
+            raise ValueError(f"a token is outside the vocabulary of {self._shape.vocab}")
+        if len(rows) > n or (len(rows) and (rows.min() < 0 or rows.max() >= n)):
+            raise ValueError(f"logits of rows {rows.tolist()} of {n} asked for")
+        if parents is not None and len(parents) != n:
+            raise ValueError(f"{len(parents)} parents for {n} rows")
+
+    def _open(self) -> int:
+        config = self._weights.config(self._context, self.threads)
+        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode())
+        if not handle:
+            raise EngineUnavailable(f"No memory for a context of {self._context} tokens. Close something, or use less.")
+        return int(handle)
+
+
+def _choose(wanted: str | None) -> str:
+    here = variants()
+    if wanted and wanted not in here:
+        raise EngineUnavailable(f"This machine does not run the variant {wanted}; it runs {', '.join(here)}.")
+    return wanted or here[0]
+
+
+class _Weights:
+    """A mapped file of weights, and the C structures that point into it."""
+
+    def __init__(self, path: Path) -> None:
+        self.shape, self._tensors, self._start = read_plan(path)
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_WILLNEED"):
+            self._map.madvise(mmap.MADV_WILLNEED)
+        self._address = np.frombuffer(self._map, np.uint8).ctypes.data + self._start
+
+    def config(self, context: int, threads: int) -> _Config:
+        shape = self.shape
+        self._rope = _rope(context, shape)
+        self._layers = (_Layer * shape.layers)(*(self._layer(index) for index in range(shape.layers)))
+        embedding = self._matrix("embedding.weight")
+        return _Config(
+            shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.mlp, shape.vocab,
+            context, threads, shape.rms_eps, self._rope.ctypes.data, self._at("final_norm.weight"), self._layers,
+            embedding, embedding if shape.tied else self._matrix("head.weight"),
+        )  # fmt: skip
+
+    def _layer(self, index: int) -> _Layer:
+        matrices = (self._matrix(f"{index}.{part}.weight") for part in ("q", "k", "v", "o", "gate", "up", "down"))
+        return _Layer(*matrices, self._at(f"{index}.attention_norm.weight"), self._at(f"{index}.mlp_norm.weight"))
+
+    def _matrix(self, key: str) -> _Matrix:
+        tensor, form = self._tensors[key], self._tensors[key].form
+        if form is None:
+            raise WeightsCorrupt(f"{key} is no matrix. Pull the model again.")
+        bias = key.removesuffix("weight") + "bias"
+        return _Matrix(
+            self._place(tensor), self._at(bias) if bias in self._tensors else None, tensor.rows, tensor.columns,
+            form.bits, form.zero, form.scale_columns, form.scale_bytes,
+        )  # fmt: skip
+
+    def _at(self, key: str) -> int:
+        return self._place(self._tensors[key])
+
+    def _place(self, tensor: Tensor) -> int:
+        return self._address + tensor.offset
+
+
+def _rope(context: int, shape: Shape) -> FloatArray:
+    """[context, head_dim / 2, 2]: cosine and sine of each position's angles (Su et al. 2021)."""
+    frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
+    angles = np.outer(np.arange(context), frequencies)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(np.float32)

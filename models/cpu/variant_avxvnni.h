@@ -1,0 +1,30 @@
+// 8 output rows a vector; vpdpbusd adds four exact products into int32.
+typedef float V_avxvnni __attribute__((vector_size(32)));
+typedef int32_t VI_avxvnni __attribute__((vector_size(32)));
+#define V V_avxvnni
+#define VI VI_avxvnni
+#define LANES 8
+#include "vector.h"
+#include "vector_avx2.h"
+
+#define TILE_ROWS 4
+#define W __m256i
+#define WF __m256
+#define w_load(p) _mm256_loadu_si256((const __m256i *)(p))
+#define w_set8(c) _mm256_set1_epi8(c)
+#define w_set32(i) _mm256_set1_epi32(i)
+#define w_and _mm256_and_si256
+#define w_or _mm256_or_si256
+#define w_right _mm256_srli_epi16
+#define w_left _mm256_slli_epi16
+#define w_dot _mm256_dpbusd_avx_epi32
+#define w_to_float _mm256_cvtepi32_ps
+#define w_half_scales(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
+#define w_float_scales(p) _mm256_loadu_ps((const float *)(p))
+#define w_multiply _mm256_mul_ps
+#define w_fma _mm256_fmadd_ps
+#define w_set _mm256_set1_ps
+#define w_store(p, v) _mm256_storeu_ps(p, v)
+#include "dot_vnni.h"
+#include "forward.h"
+#include "vector_end.h"

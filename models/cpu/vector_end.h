@@ -1,0 +1,13 @@
+#undef V
+#undef VI
+#undef LANES
+#undef v_load
+#undef v_store
+#undef v_set
+#undef v_max
+#undef v_min
+#undef v_abs
+#undef v_fma
+#undef fma1
+#undef v_load_half
+#undef v_store_half
