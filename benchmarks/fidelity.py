@@ -58,12 +58,12 @@ class Fidelity:
 def measure(checkpoint: Checkpoint, tokens: int, engines: list[str], peer: Path, bar: Progress) -> list[Fidelity]:
     windows = text_windows(checkpoint, tokens)
     scorers = {name: _scorer(name, peer) for name in engines}
-    expected = {name: _kept(checkpoint, windows, name, bar) for name in _REFERENCES}
+    expected = {name: kept_scores(checkpoint, windows, name, bar) for name in REFERENCES}
     measured = {name: join(list(_watched(bar, name, scorers[name], checkpoint, windows))) for name in engines}
     return [
         compare(checkpoint.name, windows, (engine, scores), (reference, expected[reference]))
         for engine, scores in {"torch": expected["torch"], **measured}.items()
-        for reference in _REFERENCES
+        for reference in REFERENCES
         if engine != reference
     ]
 
@@ -101,12 +101,12 @@ def _text_hash(windows: Ints) -> str:
     return hashlib.sha256(windows.tobytes()).hexdigest()[:16]
 
 
-def _kept(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Progress) -> Scores:
+def kept_scores(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Progress) -> Scores:
     """A reference's scores; those of a window that was scored before come from the disk."""
     model = f"{_checksum(checkpoint)}-{reference}-{version(reference)}"
     paths = [user_cache_path("ghostdraft") / "fidelity" / model / f"{_text_hash(window)}.npz" for window in windows]
     missing = [index for index, path in enumerate(paths) if not path.exists()]
-    found = _watched(bar, reference, _REFERENCES[reference], checkpoint, windows[missing])
+    found = _watched(bar, reference, REFERENCES[reference], checkpoint, windows[missing])
     for index, scores in zip(missing, found, strict=False):
         scores.save(paths[index])
     return join([Scores.load(path) for path in paths])
@@ -123,7 +123,7 @@ def _watched(bar: Progress, name: str, scorer: Scorer, checkpoint: Checkpoint, w
 
 
 def _scorer(engine: str, peer: Path) -> Scorer:
-    scorers: dict[str, Scorer] = {"cpu": _cpu, "llama.cpp": partial(_llama_cpp, peer)}
+    scorers: dict[str, Scorer] = {"cpu": _cpu, "llama.cpp": partial(llama_scores, peer)}
     if engine not in scorers:
         raise EngineUnavailable(f"No engine is called {engine}: name {' or '.join(scorers)}.")
     return scorers[engine]
@@ -132,16 +132,16 @@ def _scorer(engine: str, peer: Path) -> Scorer:
 def _torch(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
     from ghostdraft.models.transformer import TorchModel
 
-    yield from _language_model(TorchModel(checkpoint, context=WINDOW), windows)
+    yield from score_windows(TorchModel(checkpoint, context=WINDOW), windows)
 
 
 def _cpu(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
     from ghostdraft.models.cpu.model import CpuModel
 
-    yield from _language_model(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
+    yield from score_windows(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
 
 
-def _language_model(model: LanguageModel, windows: Ints) -> Iterator[Scores]:
+def score_windows(model: LanguageModel, windows: Ints) -> Iterator[Scores]:
     """Each window from an empty cache, in chunks, so that no [512, vocab] table is needed."""
     for window in windows:
         model.truncate(0)
@@ -164,7 +164,7 @@ def _transformers(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
         yield score(model.logits(window[:-1]), window[1:])
 
 
-def _llama_cpp(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+def llama_scores(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
     """In a process of its own, which prints the path of each window's scores when they are written."""
     package = Path(__file__).parent
     environment = {**os.environ, "PYTHONPATH": str(package.parent)}
@@ -177,9 +177,13 @@ def _llama_cpp(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[Sc
             raise EngineUnavailable(f"llama.cpp did not run in {peer}: name a Python that has it by --peer-python.")
 
 
-_REFERENCES: dict[str, Scorer] = {"torch": _torch, "transformers": _transformers}
+REFERENCES: dict[str, Scorer] = {"torch": _torch, "transformers": _transformers}
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def main(
     model: Annotated[str, typer.Option(help="A model in the store.")] = "tiny",
     tokens: Annotated[int, typer.Option(min=1, max=50_000, help="How many to score, in windows of 512.")] = 20_000,
@@ -214,4 +218,4 @@ def _table(rows: list[Fidelity]) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()
