@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,8 @@ RESERVED = {
 }
 REGISTRIES = ("hugging" + "face.co", "pypi" + ".org", "python" + "hosted.org", "npm" + "js.org")
 MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root/|work/|home/(?!me/)|Users/(?!me/))\w|[A-Z]:\\\\?Users")
-GENERATED = {"node_modules", "__pycache__", "out"}
+GENERATED = {"node_modules", "__pycache__", "out", "build", "dist"}
+HIDDEN = {".ci", ".github"}
 LONGEST_FUNCTION = 49  # lines: one screen
 
 
@@ -45,6 +48,7 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
@@ -169,11 +173,11 @@ def test_modules_say_what_they_do(path: Path) -> None:
 
 def written_files() -> Iterator[Path]:
     """The text files that people wrote, at any depth of the project's own folders."""
-    folders = [ROOT / name for name in (*FOLDERS, "tests", "docs", "editors", "examples", ".github", ".ci")]
-    inside = (path for folder in folders for path in folder.rglob("*"))
-    for path in (*ROOT.iterdir(), *inside):
-        if path.is_file() and not GENERATED & set(path.parts) and b"\0" not in path.read_bytes()[:4096]:
-            yield path
+    for folder, below, names in os.walk(ROOT):
+        below[:] = [name for name in below if name not in GENERATED and (not name.startswith(".") or name in HIDDEN)]
+        for path in (Path(folder, name) for name in names):
+            if b"\0" not in path.read_bytes()[:4096]:
+                yield path
 
 
 def test_registries_are_named_in_one_place() -> None:
@@ -206,6 +210,13 @@ def test_every_import_is_declared() -> None:
     declared = {re.split(r"[<>=!;\[ ]", line)[0].replace("-", "_").removesuffix("_python") for line in requirements}
     imported = {name.split(".")[0] for path in SOURCES for _, name in imports(path, parse(path))}
     assert imported - declared - sys.stdlib_module_names == {"ghostdraft"}
+
+
+def test_every_dependency_is_imported() -> None:
+    needed = {re.split(r"[<>=]", line)[0].replace("-", "_") for line in PYPROJECT["project"]["dependencies"]}
+    grammars = {name for name in needed if name.startswith("tree_sitter_")}  # imported by name, one per language
+    imported = {name.split(".")[0] for path in SOURCES for _, name in imports(path, parse(path))}
+    assert needed - grammars - imported == set()
 
 
 def test_every_module_lies_in_a_package() -> None:
