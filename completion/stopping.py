@@ -8,7 +8,7 @@
     repetition   a line for the third time, a cycle of lines, or a line that runs in circles: up to the first repeat
     end_of_text  the model ended it: all of it
     max_tokens   whole lines, or of a single line all there is
-    deadline     whole lines, or nothing
+    deadline     whole lines, or nothing; with either, none at the end that opens a block
 
 Several lines are allowed where the line that is being written opens a block, or where the cursor stands on an empty
 line and begins the missing body of a block; where nothing deeper stands behind the cursor; never inside a string or
@@ -168,7 +168,7 @@ class Stopper:
     def _block_ends(self, at: int) -> Stop | None:
         """The line is whole: does it open a block, go on in one, or end the suggestion?"""
         if self._block is None:
-            self._block = self._opened(at)
+            self._block = self._opened()
             self._outline = self._outline_to(at)
             return None if self._block else Stop(StopReason.LINE, at)
         self._outline = self._outline_to(at)
@@ -176,15 +176,18 @@ class Stopper:
             return Stop(StopReason.BLOCK, at)
         return self._word_ends(self._block, at)
 
-    def _opened(self, at: int) -> Block | None:
-        scene = self._scene
-        if scene.leaves is None or scene.literal or not scene.rest_closes:
+    def _opened(self) -> Block | None:
+        """The block that the last line opens, if there may be one."""
+        scene, line = self._scene, self._lines[-1]
+        may_go_on = scene.rest_closes and not scene.literal and scene.body_missing(columns(line.text))
+        return self._block_at(line) if may_go_on else None
+
+    def _block_at(self, line: _Line) -> Block | None:
+        if self._scene.leaves is None:
             return None
-        start = self._line_start or -len(scene.line)
-        indent = columns(self._current(at))
-        if not scene.body_missing(indent):
-            return None
-        return block_opened(scene.leaves(self.text[:at], start, at), indent, start, scene.language_id)
+        start = line.start or -len(self._scene.line)
+        leaves = self._scene.leaves(self.text[: line.end], start, line.end)
+        return block_opened(leaves, columns(line.text), start, self._scene.language_id)
 
     def _outline_to(self, at: int) -> Outline:
         if self._scene.leaves is None or self._block is None:
@@ -243,8 +246,9 @@ class Stopper:
             return 0
         if reason is StopReason.END_OF_TEXT:
             return len(self.text)
-        kept = self._kept()
-        return kept or (0 if reason is StopReason.DEADLINE else len(self.text))
+        while len(self._lines) > 1 and self._block_at(self._lines[-1]):
+            self._lines.pop()
+        return self._kept() or (0 if reason is StopReason.DEADLINE else len(self.text))
 
 
 def _telling(line: str) -> bool:

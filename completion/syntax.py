@@ -234,10 +234,15 @@ def _edits_between(old: str, snapshot: Snapshot) -> tuple[Edit, ...]:
     return (difference(old, snapshot.text),)
 
 
-@cache
 def _parser(language_id: str) -> Parser:
+    """A new one for each parse: it is cheap, and threads must not share one."""
+    return Parser(_grammar(language_id))
+
+
+@cache
+def _grammar(language_id: str) -> Language:
     module, entry = GRAMMARS[language_id]
-    return Parser(Language(getattr(importlib.import_module(module), entry)()))
+    return Language(getattr(importlib.import_module(module), entry)())
 
 
 def _utf8(text: str) -> bytes:

@@ -139,3 +139,13 @@ def test_what_is_kept_of_a_line_that_did_not_end(reason: StopReason, kept: str) 
     stopper = Stopper(scene_at("x = ¦\n"))
     assert stopper.feed("foo(a, ") is None
     assert stopper.close(reason) == Stop(reason, len(kept))
+
+
+@pytest.mark.parametrize("reason", [StopReason.DEADLINE, StopReason.MAX_TOKENS])
+def test_a_block_that_did_not_end_ends_with_no_header(reason: StopReason) -> None:
+    stopper = Stopper(scene_at("if x:¦\n"))
+    assert stopper.feed("\n    y = 1\n    if z:\n        for w in (\n            ") is None
+    assert stopper.close(reason).keep == len("\n    y = 1")
+    stopper = Stopper(scene_at("¦\n"))
+    assert stopper.feed("if x:\n    y") is None
+    assert stopper.close(reason).keep == len("if x:")

@@ -1,0 +1,82 @@
+"""Decoding under an opening: only what it allows, with the model's own odds among that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ghostdraft.completion.decode import LIKELY, Decoder
+from ghostdraft.drafting.ngram import NgramDrafter
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.sampling import Sampling, probabilities
+from tests.fakes import FakeModel, Never, Tokens, hashed_logits
+
+VOCAB = 40
+PROMPT = (1, 2, 3)
+
+
+class Allowing:
+    """The first tokens have to be among these, place by place."""
+
+    def __init__(self, *places: Collection[int]) -> None:
+        self.places = list(places)
+
+    @property
+    def met(self) -> bool:
+        return not self.places
+
+    def allows(self, token_id: int) -> bool:
+        return token_id in self.places[0]
+
+    def take(self, token_id: int) -> None:
+        assert self.allows(token_id)
+        self.places.pop(0)
+
+
+def written(opening: Allowing | None, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
+    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, sampling)
+    steps = decoder.run(PROMPT, (), most, (), Never(), opening=opening)
+    return tuple(token for step in steps if step.kind == "verify" for token in step.token_ids)
+
+
+@pytest.mark.parametrize("drafter", [NoDrafter(), NgramDrafter()])
+def test_it_holds_for_its_tokens_and_no_longer(drafter: Drafter) -> None:
+    tokens = written(Allowing({7, 8}, {9}), drafter)
+    assert tokens[0] in (7, 8)
+    assert tokens[1] == 9
+    assert len(tokens) == 12
+    continued = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), NoDrafter(), Sampling.GREEDY)
+    steps = continued.run((*PROMPT, *tokens[:2]), (), 10, (), Never())
+    assert tokens[2:] == tuple(token for step in steps for token in step.token_ids if step.kind == "verify")
+
+
+def test_the_best_allowed_token_is_taken() -> None:
+    logits = hashed_logits(VOCAB)(PROMPT)
+    allowed = [4, 11, 29]
+    assert written(Allowing(allowed), NoDrafter())[0] == max(allowed, key=lambda token: logits[token])
+
+
+def test_an_opening_that_allows_nothing_is_void() -> None:
+    opening = Allowing(())
+    opening.take = lambda token_id: opening.places.clear()  # type: ignore[method-assign]  # noqa: ARG005
+    assert written(opening, NoDrafter()) == written(None, NoDrafter())
+
+
+def test_sampled_tokens_have_the_models_own_odds_among_those_allowed() -> None:
+    allowed, runs = [4, 11, 29], 600
+    p = probabilities(hashed_logits(VOCAB)(PROMPT), Sampling(temperature=1.0))[allowed]
+    drawn = [written(Allowing(allowed), NoDrafter(), Sampling(1.0, seed=seed), 1)[0] for seed in range(runs)]
+    counts = [drawn.count(token) for token in allowed]
+    assert stats.chisquare(counts, runs * p / p.sum()).pvalue > 1e-4
+
+
+def test_an_unlikely_token_is_found_where_no_likely_one_is_allowed() -> None:
+    vocab = 4 * LIKELY
+    logits = np.arange(vocab, dtype=np.float32)
+    decoder = Decoder(FakeModel(lambda _: logits, vocab), NoDrafter(), Sampling.GREEDY)
+    steps = list(decoder.run(PROMPT, (), 1, (), Never(), opening=Allowing({3, 5})))
+    assert steps[-1].token_ids == (5,)
