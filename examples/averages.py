@@ -8,7 +8,7 @@ def moving_average(values: list[float], width: int) -> list[float]:
     total = sum(values[:width])
     averages = [total / width]
     for i in range(width, len(values)):
-        total +=
+        
         averages.append(total / width)
     return averages
 
