@@ -28,7 +28,7 @@ COMPILERS = ("cc", "gcc", "clang")
 FOLDERS = ("lsp_server", "completion", "drafting", "models", "benchmarks")
 VSCODE = ROOT / "editors" / "vscode"
 CI = os.environ.get("CI") == "true"
-EXAMPLE = "examples/averages.py:11:9"
+EXAMPLE = "examples/basket.py:21:13"
 
 TASKS: dict[str, Callable[..., None]] = {}
 
