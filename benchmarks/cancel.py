@@ -87,7 +87,8 @@ class Watched(Decoder):
 class Bench:
     """A server on this event loop, and a document in it."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, text: str) -> None:
+        self._text = text
         engine = Engine(loaded, NgramDrafter(), Sampling.GREEDY)
         self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY)
         self._answers: dict[int, dict[str, Any]] = {}
@@ -97,7 +98,7 @@ class Bench:
     async def open(self) -> None:
         self._send("initialize", {"processId": None, "capabilities": {}, "initializationOptions": {"max_tokens": 256}})
         self._notify("initialized", {})
-        document = {"uri": URI, "languageId": "python", "version": 1, "text": _text()}
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": self._text}
         self._notify("textDocument/didOpen", {"textDocument": document})
 
     async def trial(self, delay: float, cold: bool) -> Trial:
@@ -105,7 +106,7 @@ class Bench:
         if cold:
             self._decoder.forget()
         self._decoder.began = 0.0
-        request = self._send("textDocument/inlineCompletion", _wish())
+        request = self._send("textDocument/inlineCompletion", _wish(self._text))
         await _until(lambda: self._decoder.began > 0.0)
         await _until(lambda: time.perf_counter() >= self._decoder.began + delay)
         running, cancelled = self._decoder.running, time.perf_counter()
@@ -115,7 +116,7 @@ class Bench:
 
     async def warm(self) -> None:
         """Lets a request run to its end, so that the next one finds its prompt in the cache."""
-        request = self._send("textDocument/inlineCompletion", _wish())
+        request = self._send("textDocument/inlineCompletion", _wish(self._text))
         await _until(lambda: request in self._answers)
 
     def _send(self, method: str, params: object) -> int:
@@ -135,17 +136,16 @@ class Bench:
             self._answers[message["id"]] = message
 
 
-async def trials(loaded: Loaded, count: int, bar: Bar) -> list[Trial]:
-    """`count` delays from 0 to LATEST, each with a cold prompt and with a warm one."""
-    bench, found = Bench(loaded), []
+async def trials(loaded: Loaded, count: int, text: str, bar: Bar) -> list[Trial]:
+    """`count` delays from 0 to LATEST with a cold prompt, and as many with a warm one; the cursor ends `text`."""
+    bench, found = Bench(loaded, text), list[Trial]()
     await bench.open()
     for cold in (True, False):
-        await bench.warm()
+        if not cold:
+            await bench.warm()
         for i in range(count):
             bar.show(len(found), 2 * count)
             found.append(await bench.trial(LATEST * i / max(1, count - 1), cold))
-            if not cold:
-                await bench.warm()
     return found
 
 
@@ -154,10 +154,11 @@ def burst(model: str) -> Aftermath:
     with Client(model) as client:
         client.initialize()
         client.wait_until_ready()
-        document = {"uri": URI, "languageId": "python", "version": 1, "text": _text()}
+        text = _text()
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
         client.notify("textDocument/didOpen", {"textDocument": document})
         start = time.perf_counter()
-        sender = threading.Thread(target=_fire, args=(client,))
+        sender = threading.Thread(target=_fire, args=(client, _wish(text)))
         sender.start()
         answers = [client.read_until(lambda message: "id" in message and "method" not in message) for _ in range(BURST)]
         sender.join()
@@ -166,9 +167,9 @@ def burst(model: str) -> Aftermath:
         return Aftermath(BURST, len(answers), cancelled, seconds, _load_of(client.process.pid))
 
 
-def _fire(client: Client) -> None:
+def _fire(client: Client, wish: dict[str, Any]) -> None:
     for _ in range(BURST):
-        client.notify("$/cancelRequest", {"id": client.ask("textDocument/inlineCompletion", _wish())})
+        client.notify("$/cancelRequest", {"id": client.ask("textDocument/inlineCompletion", wish)})
 
 
 def _load_of(pid: int) -> float:
@@ -183,8 +184,8 @@ def _text() -> str:
     return "\n".join([*lines[:LINES], "    def describe(self, everything):", "        "])
 
 
-def _wish() -> dict[str, Any]:
-    lines = _text().split("\n")
+def _wish(text: str) -> dict[str, Any]:
+    lines = text.split("\n")
     position = {"line": len(lines) - 1, "character": len(lines[-1])}
     return {"textDocument": {"uri": URI}, "position": position, "context": {"triggerKind": 1}}
 
@@ -202,7 +203,7 @@ def report(model: str, count: int) -> dict[str, Any]:
     """Raises ModelError, ServerEnded."""
     loaded = load(model, "cpu")
     with Bar("requests") as bar:
-        found = asyncio.run(trials(loaded, count, bar))
+        found = asyncio.run(trials(loaded, count, _text(), bar))
     return {
         "model": model,
         "stopped_ms": {kind: _spread([one for one in found if one.kind == kind]) for kind in ("prefill", "verify")},

@@ -104,7 +104,7 @@ class Theirs:
         return float(self._llama.ask("prefill", name=variant, tokens=self._prompt)) / len(self._prompt)
 
     def _step(self, variant: str, rows: int) -> float:
-        times = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
+        times: list[float] = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
         return statistics.median(times[1:])
 
 
