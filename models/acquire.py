@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ghostdraft.models import local_files, registry
@@ -35,12 +35,11 @@ def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
     with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
         if store.has(name):
             return store.find(name)
-        folder = store.partial(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        delivery = _fetched(store, name, folder, watch)
-        _clear_rest(folder, delivery)
-        install(folder, delivery, watch)
-        return publish(store, name)
+        with _resumable(store.partial(name)) as folder:
+            delivery = _fetched(store, name, folder, watch)
+            _clear_rest(folder, delivery)
+            install(folder, delivery, watch)
+            return publish(store, name)
 
 
 def _fetched(store: Store, name: str, folder: Path, watch: Watch) -> Delivery:
@@ -139,6 +138,17 @@ def _check_free_name(store: Store, name: str) -> None:
         raise ModelError(
             f"A model is already called {name}. Give another name with --name, or: ghostdraft models remove {name}"
         )
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[Path]:
+    """What an interrupted download left, or an empty folder; gone at the end if it is empty still."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @contextmanager

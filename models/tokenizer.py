@@ -65,7 +65,8 @@ class BpeTokenizer:
 
     def _encode_around_space_marks(self, text: str) -> list[int]:
         """A "▁" of the text itself would come back as a space: it goes in as its three bytes."""
-        mark: list[int] = [self._inner.token_to_id(f"<0x{byte:02X}>") for byte in _SPACE_BYTES]
+        names = (f"<0x{byte:02X}>" for byte in _SPACE_BYTES)
+        mark = [id_ for name in names if (id_ := self.token_id(name)) is not None]
         first, *others = (self._inner.encode(part, add_special_tokens=False).ids for part in text.split(_SPACE))
         return list(first) + [id_ for part in others for id_ in (*mark, *part)]
 

@@ -455,3 +455,4 @@ def test_no_network_is_told_soon(store: Store, pocket: KnownModel, monkeypatch: 
 def test_unknown_names_are_told(store: Store) -> None:
     with pytest.raises(ModelNotFound, match="Did you mean starter"):
         pull(store, "startr")
+    assert not store.partial("startr").exists()
