@@ -161,3 +161,12 @@ def inline_completion(uri: str, line: int, character: int, invoked: bool = True)
         "position": {"line": line, "character": character},
         "context": {"triggerKind": 1 if invoked else 2},
     }
+
+
+def seconds_until_ready(env: Mapping[str, str]) -> float:
+    """From the start of the process until its model is ready."""
+    start = time.perf_counter()
+    with StdioClient(SERVE, env=env) as client:
+        client.initialize()
+        client.wait_until_ready()
+        return time.perf_counter() - start

@@ -100,7 +100,16 @@ def test_the_server_runs_none_and_obeys_none(workspace: Path, way: str) -> None:
         assert f"{key}` is ignored" in message or f"no setting `{key}`" in message
 
 
-@pytest.mark.parametrize("command", [("complete", "shapes.py:2:17", "--json", "--max-tokens", "4"), ("doctor", "--json")])
+def test_started_carelessly_it_would_run(workspace: Path) -> None:
+    """So the marks can be seen."""
+    command = [sys.executable, "-m", "ghostdraft.lsp_server", "--help"]
+    subprocess.run(command, cwd=workspace, capture_output=True, check=False)
+    assert was_run(workspace) != []
+
+
+@pytest.mark.parametrize(
+    "command", [("complete", "shapes.py:2:17", "--json", "--max-tokens", "4"), ("doctor", "--json")]
+)
 def test_the_command_line_runs_none(workspace: Path, command: Sequence[str]) -> None:
     (workspace / "shapes.py").write_text("def area(width, height):\n    return width\n")
     for program in ([SERVE[0]], [sys.executable, "-P", "-m", "ghostdraft.lsp_server"]):

@@ -12,7 +12,7 @@ from statistics import median
 import psutil
 import pytest
 
-from tests.e2e.stdio_client import SERVE, StdioClient, did_change, did_open, inline_completion
+from tests.e2e.stdio_client import SERVE, StdioClient, did_change, did_open, inline_completion, seconds_until_ready
 
 pytestmark = pytest.mark.model("tiny")
 
@@ -105,6 +105,10 @@ def test_initialize_is_answered_within_a_second_and_without_torch(config: dict[s
             client.result(client.ask("initialize", {"processId": os.getpid(), "capabilities": {}}))
             taken.append(time.perf_counter() - start)
     assert median(taken) < 1.0
+
+
+def test_the_model_is_ready_within_two_seconds_of_the_start(config: dict[str, str]) -> None:
+    assert median(seconds_until_ready(config) for _ in range(5)) < 2.0
 
 
 HEAVY = ("torch", "transformers", "numpy", "tokenizers", "huggingface_hub", "rich", "tree_sitter", "pygls")
