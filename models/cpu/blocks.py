@@ -87,8 +87,8 @@ def _pack_runs(groups: Bytes, bits: int) -> Bytes:
     """[blocks, groups, 8 column groups, 16 rows, 4 columns] to the runs of 64 bytes that engine.h draws."""
     if bits > 5:
         return groups
-    nibbles = groups & 15
-    runs = nibbles[:, :, :4] | nibbles[:, :, 4:] << 4
+    nibbles = groups & np.uint8(15)
+    runs = nibbles[:, :, :4] | nibbles[:, :, 4:] << np.uint8(4)
     if bits == 4:
         return runs
     fifth = (groups >> 4) << np.arange(8, dtype=np.uint8)[:, None, None]
@@ -172,8 +172,8 @@ def _q4_k(blocks: Bytes) -> Quants:
 
 def _q5_k(blocks: Bytes) -> Quants:
     shifts = np.arange(8, dtype=np.uint8).reshape(4, 2, 1)
-    fifth = blocks[:, :, None, None, 16:48] >> shifts & 1
-    return _k_quants(blocks, _pairs(blocks[:, :, 48:]) | fifth << 4)
+    fifth = blocks[:, :, None, None, 16:48] >> shifts & np.uint8(1)
+    return _k_quants(blocks, _pairs(blocks[:, :, 48:]) | fifth << np.uint8(4))
 
 
 def _q6_k(blocks: Bytes) -> Quants:

@@ -5,6 +5,8 @@
     4 bytes   length of the header
     header    JSON: the shape, and each tensor's place, size and format
     data      tensors, each on a 64-byte boundary
+
+Knows nothing of the pass that the engine makes over them.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def data_start(header_length: int) -> int:
     return -(-(_PREAMBLE.size + header_length) // ALIGNMENT) * ALIGNMENT
 
 
-def convert(checkpoint: Checkpoint, progress: Progress = lambda done, total: None) -> None:
+def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: None) -> None:
     """Writes `checkpoint.cpu_weights`, whole or not at all.
 
     Raises EngineUnavailable where the engine does not cover the shape, WeightsCorrupt, OutOfSpace.
@@ -133,9 +135,7 @@ def _place(source: Source, name: Name, offset: int) -> Tensor:
     return Tensor(key(name), rows, columns, form, offset, form.size(rows, columns))
 
 
-def _write(
-    file: BinaryIO, shape: Shape, source: Source, plan: list[tuple[Name, Tensor]], progress: Progress
-) -> None:
+def _write(file: BinaryIO, shape: Shape, source: Source, plan: list[tuple[Name, Tensor]], progress: Progress) -> None:
     total = plan[-1][1].offset + plan[-1][1].size
     header = json.dumps({"shape": asdict(shape), "size": total, "tensors": [asdict(t) for _, t in plan]}).encode()
     file.write(_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header)

@@ -15,7 +15,7 @@ typedef uint16_t half_t; // float16 bits
 
 // ---- what the variants share
 
-typedef struct { // the activations of a pass, quantised: int8 with a scale per 32 columns
+typedef struct { // what goes into a product, quantised: int8 with a scale per 32 columns
   int8_t *q;     // [rows][k]
   float *scale;  // [rows][k / 32]
   float *scaled_sum;
@@ -52,7 +52,7 @@ struct Engine {
   Team team;
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
-  Activations in;
+  Activations from_hidden, from_heads, from_mlp; // the same memory, of different widths
   float *x, *q, *k, *v, *gate, *up, *scratch; // [MAX_ROWS][...]
   float *scores[MAX_THREADS];                 // [8][context rounded up + 16]
   half_t *keys, *values;                      // [layers][kv_heads][context rounded up][head_dim]
@@ -106,6 +106,10 @@ static inline half_t *key_block(const Engine *e, int layer, int head, int slot) 
 
 static inline half_t *value_row(const Engine *e, int layer, int head, int slot) {
   return e->values + cache_row(e, layer, head, slot);
+}
+
+static inline const float *rope_row(const Engine *e, int row) {
+  return e->config.rope + (size_t)(e->length + e->depth[row]) * e->config.head_dim;
 }
 
 static int quant_at(const uint8_t *group, int bits, int column, int row) {
@@ -252,15 +256,18 @@ static bool make_buffers(Engine *e) {
   e->x = rows_of(c->hidden), e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->gate = rows_of(c->mlp), e->up = rows_of(c->mlp), e->scratch = rows_of(c->hidden);
   e->keys = calloc(1, cache + 64), e->values = calloc(1, cache + 64);
-  bool made = make_activations(&e->in, widest > q ? widest : q);
+  bool made = make_activations(&e->from_hidden, widest > q ? widest : q);
+  e->from_heads = e->from_mlp = e->from_hidden;
+  e->from_hidden.k = c->hidden, e->from_heads.k = (int32_t)q, e->from_mlp.k = c->mlp;
   for (int i = 0; i < c->threads; i++)
     made &= (e->scores[i] = room(8 * (padded_context(e) + 16) * sizeof(float))) != NULL;
   return made && e->x && e->q && e->k && e->v && e->gate && e->up && e->scratch && e->keys && e->values;
 }
 
 static void free_buffers(Engine *e) {
+  const Activations *a = &e->from_hidden;
   void *all[] = {e->x, e->q, e->k, e->v, e->gate, e->up, e->scratch, e->keys, e->values,
-                 e->in.q, e->in.scale, e->in.scaled_sum, e->in.sum32, e->in.sum16};
+                 a->q, a->scale, a->scaled_sum, a->sum32, a->sum16};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
   for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]);
   free(e);
@@ -272,7 +279,7 @@ Engine *gd_open(const Config *config, const char *variant) {
   e->config = *config;
   e->variant = variant_named(variant);
   if (!e->variant || !make_buffers(e)) return free_buffers(e), NULL;
-  team_start(&e->team, config->threads);
+  team_start(&e->team, config->threads, e->variant->run, e);
   return e;
 }
 
@@ -295,7 +302,7 @@ int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int
                    int32_t n_logits, float *logits, float *hidden) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
   e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits, hidden};
-  team_run(&e->team, e->variant->run, e);
+  team_run(&e->team);
   if (hidden) memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float));
   return 0;
 }

@@ -28,17 +28,16 @@ static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activation
     }
 }
 
-// The blocks of several products over the same activations, taken by whoever is free.
-static void NAME(multiply)(Team *team, const NAME(Product) *products, int count, const Activations *x, int m) {
+// The blocks of several products over the same activations.
+static void NAME(multiply)(Member *me, const NAME(Product) *products, int count, const Activations *x, int m) {
   int total = 0;
   for (int i = 0; i < count; i++) total += blocks_of(products[i].w);
-  int share = total / (team->size * 8) > 1 ? total / (team->size * 8) : 1;
-  for (int first; (first = team_take(team, share)) < total;)
-    for (int unit = first; unit < first + share && unit < total; unit++) {
-      int i = 0, b = unit;
-      for (; b >= blocks_of(products[i].w); i++) b -= blocks_of(products[i].w);
-      NAME(multiply_block)(&products[i], b, x, m);
-    }
+  int share = total / (me->team->size * 8) > 1 ? total / (me->team->size * 8) : 1;
+  PHASE(me, share, total, unit, {
+    int i = 0, b = unit;
+    for (; b >= blocks_of(products[i].w); i++) b -= blocks_of(products[i].w);
+    NAME(multiply_block)(&products[i], b, x, m);
+  });
 }
 
 // ---- rows
@@ -73,14 +72,13 @@ static void NAME(normalise)(const float *x, const float *weight, int n, float ep
   for (int i = 0; i < n; i++) y[i] = x[i] * scale * weight[i];
 }
 
-static void NAME(normalise_rows)(Engine *e, Team *team, const float *weight, const int32_t *rows, int m) {
+static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m) {
   int n = e->config.hidden;
-  e->in.k = n;
-  for (int i; (i = team_take(team, 1)) < m;) {
+  PHASE(me, 1, m, i, {
     float *y = e->scratch + (size_t)i * n;
     NAME(normalise)(e->x + (size_t)(rows ? rows[i] : i) * n, weight, n, e->config.rms_eps, y);
-    for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->in, i, g);
-  }
+    for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g);
+  });
 }
 
 // e^x within 2 ulp or so: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients).
@@ -98,21 +96,20 @@ static inline INLINE V NAME(exp)(V x) {
   return (V)((VI)p + (((VI)shifted - 0x4B400000) << 23));
 }
 
-// silu(gate) * up, quantised, in pieces of 8 groups.
-static void NAME(gate_rows)(Engine *e, Team *team, int m) {
-  int groups = e->config.mlp / GROUP, pieces = (groups + 7) / 8;
-  e->in.k = e->config.mlp;
-  for (int unit; (unit = team_take(team, 1)) < m * pieces;) {
-    int row = unit / pieces, end = unit % pieces * 8 + 8;
-    for (int g = unit % pieces * 8; g < end && g < groups; g++) {
-      float *gate = e->gate + (size_t)row * e->config.mlp + g * GROUP, *up = e->up + (size_t)row * e->config.mlp + g * GROUP;
-      for (int i = 0; i < GROUP; i += LANES) {
-        V x = v_load(gate + i);
-        v_store(gate + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up + i));
-      }
-      NAME(quantise32)(gate, &e->in, row, g);
-    }
+// silu(gate) * up, quantised.
+static void NAME(gate_group)(Engine *e, int row, int g) {
+  float *gate = e->gate + (size_t)row * e->config.mlp + g * GROUP, *up = e->up + (size_t)row * e->config.mlp + g * GROUP;
+  float product[GROUP];
+  for (int i = 0; i < GROUP; i += LANES) {
+    V x = v_load(gate + i);
+    v_store(product + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up + i));
   }
+  NAME(quantise32)(product, &e->from_mlp, row, g);
+}
+
+static void NAME(gate_rows)(Engine *e, Member *me, int m) {
+  int groups = e->config.mlp / GROUP;
+  PHASE(me, 8, m * groups, unit, NAME(gate_group)(e, unit / groups, unit % groups));
 }
 
 // ---- attention
@@ -127,27 +124,29 @@ static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim
   }
 }
 
-// Rotates queries (scaled) and keys, and stores keys [ctx/16][head_dim][16] and values [ctx][head_dim] as float16.
-static void NAME(store_rows)(Engine *e, Team *team, int layer, int m) {
-  const Config *c = &e->config;
-  int heads = c->heads + c->kv_heads, d = c->head_dim;
-  for (int unit; (unit = team_take(team, 1)) < m * heads;) {
-    int row = unit / heads, head = unit % heads, slot = e->length + row;
-    const float *rope = c->rope + (size_t)(e->length + e->depth[row]) * d;
-    if (head < c->heads) {
-      float *q = e->q + (size_t)row * c->heads * d + head * d, scale = 1 / sqrtf((float)d);
-      NAME(rotate)(q, rope, d);
-      for (int i = 0; i < d; i++) q[i] *= scale;
-      continue;
-    }
-    head -= c->heads;
-    float *k = e->k + (size_t)row * c->kv_heads * d + head * d, *v = e->v + (size_t)row * c->kv_heads * d + head * d;
-    NAME(rotate)(k, rope, d);
-    half_t *keys = key_block(e, layer, head, slot) + slot % 16, *values = value_row(e, layer, head, slot);
-    half_t rounded[256];
-    for (int i = 0; i < d; i += LANES) v_store_half(rounded + i, v_load(k + i)), v_store_half(values + i, v_load(v + i));
-    for (int i = 0; i < d; i++) keys[i * 16] = rounded[i];
-  }
+static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
+  int d = e->config.head_dim;
+  float *q = e->q + ((size_t)row * e->config.heads + head) * d, scale = 1 / sqrtf((float)d);
+  NAME(rotate)(q, rope_row(e, row), d);
+  for (int i = 0; i < d; i++) q[i] *= scale;
+}
+
+// Keys lie [context / 16][head_dim][16], values [context][head_dim], both as float16.
+static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
+  int d = e->config.head_dim, slot = e->length + row;
+  float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
+  half_t *keys = key_block(e, layer, head, slot) + slot % 16, *values = value_row(e, layer, head, slot), rounded[256];
+  NAME(rotate)(k, rope_row(e, row), d);
+  for (int i = 0; i < d; i += LANES) v_store_half(rounded + i, v_load(k + i)), v_store_half(values + i, v_load(v + i));
+  for (int i = 0; i < d; i++) keys[i * 16] = rounded[i];
+}
+
+static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
+  int queries = e->config.heads, heads = queries + e->config.kv_heads;
+  PHASE(me, 2, m * heads, unit, {
+    int row = unit / heads, head = unit % heads;
+    head < queries ? NAME(turn_query)(e, row, head) : NAME(store_key)(e, layer, row, head - queries);
+  });
 }
 
 // Scores of up to 4 heads against the 16 keys of a block.
@@ -229,7 +228,7 @@ static void NAME(mix_heads)(Engine *e, int layer, int kv, int row, int first, co
     }
     for (int h = 0; h < heads; h++) {
       for (int i = 0; i < 32; i++) out[h][i] /= totals[h];
-      NAME(quantise32)(out[h], &e->in, row, ((head + h) * d + at) / GROUP);
+      NAME(quantise32)(out[h], &e->from_heads, row, ((head + h) * d + at) / GROUP);
     }
   }
 }
@@ -256,53 +255,42 @@ static void NAME(attend)(Engine *e, float *scratch, int layer, int row, int kv, 
 }
 
 // Units: a row and up to `share` heads of a key head, so that every member has work even for one row.
-static void NAME(attend_rows)(Engine *e, Team *team, int member, int layer, int m) {
+static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   const Config *c = &e->config;
   int group = c->heads / c->kv_heads, share = group < 8 ? group : 8;
-  if (m * c->kv_heads < 2 * team->size) share = (group + 1) / 2 < 8 ? (group + 1) / 2 : 8;
+  if (m * c->kv_heads < 2 * me->team->size) share = (group + 1) / 2 < 8 ? (group + 1) / 2 : 8;
   int pieces = (group + share - 1) / share;
-  e->in.k = c->heads * c->head_dim;
-  for (int unit; (unit = team_take(team, 1)) < m * c->kv_heads * pieces;) {
+  PHASE(me, 1, m * c->kv_heads * pieces, unit, {
     int first = unit % pieces * share, heads = group - first < share ? group - first : share;
-    NAME(attend)(e, e->scores[member], layer, unit / pieces / c->kv_heads, unit / pieces % c->kv_heads, first, heads);
-  }
+    NAME(attend)(e, e->scores[me->index], layer, unit / pieces / c->kv_heads, unit / pieces % c->kv_heads, first, heads);
+  });
 }
 
 // ---- the forward
 
-static void NAME(run_layer)(Engine *e, Team *team, int member, int index, int m) {
+static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   const Config *c = &e->config;
   const Layer *l = &c->layer[index];
   int qn = c->heads * c->head_dim, kn = c->kv_heads * c->head_dim;
-  NAME(normalise_rows)(e, team, l->attention_norm, NULL, m);
-  team_barrier(team);
-  NAME(multiply)(team, (NAME(Product)[]){{&l->q, e->q, qn, 0}, {&l->k, e->k, kn, 0}, {&l->v, e->v, kn, 0}}, 3, &e->in, m);
-  team_barrier(team);
-  NAME(store_rows)(e, team, index, m);
-  team_barrier(team);
-  NAME(attend_rows)(e, team, member, index, m);
-  team_barrier(team);
-  NAME(multiply)(team, (NAME(Product)[]){{&l->o, e->x, c->hidden, 1}}, 1, &e->in, m);
-  team_barrier(team);
-  NAME(normalise_rows)(e, team, l->mlp_norm, NULL, m);
-  team_barrier(team);
-  NAME(multiply)(team, (NAME(Product)[]){{&l->gate, e->gate, c->mlp, 0}, {&l->up, e->up, c->mlp, 0}}, 2, &e->in, m);
-  team_barrier(team);
-  NAME(gate_rows)(e, team, m);
-  team_barrier(team);
-  NAME(multiply)(team, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->in, m);
-  team_barrier(team);
+  NAME(normalise_rows)(e, me, l->attention_norm, NULL, m);
+  NAME(multiply)(me, (NAME(Product)[]){{&l->q, e->q, qn, 0}, {&l->k, e->k, kn, 0}, {&l->v, e->v, kn, 0}}, 3, &e->from_hidden, m);
+  NAME(store_rows)(e, me, index, m);
+  NAME(attend_rows)(e, me, index, m);
+  NAME(multiply)(me, (NAME(Product)[]){{&l->o, e->x, c->hidden, 1}}, 1, &e->from_heads, m);
+  NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m);
+  NAME(multiply)(me, (NAME(Product)[]){{&l->gate, e->gate, c->mlp, 0}, {&l->up, e->up, c->mlp, 0}}, 2, &e->from_hidden, m);
+  NAME(gate_rows)(e, me, m);
+  NAME(multiply)(me, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->from_mlp, m);
 }
 
-static void NAME(run)(void *context, Team *team, int member) {
+// A member that comes late may read a request that is already the next one's: it gets no units then.
+static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  for (int i; (i = team_take(team, 1)) < r->n;) embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden);
-  team_barrier(team);
-  for (int layer = 0; layer < c->layers; layer++) NAME(run_layer)(e, team, member, layer, r->n);
+  PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
+  for (int layer = 0; layer < c->layers; layer++) NAME(run_layer)(e, me, layer, r->n);
   if (!r->n_logits) return;
-  NAME(normalise_rows)(e, team, c->final_norm, r->logit_rows, r->n_logits);
-  team_barrier(team);
-  NAME(multiply)(team, (NAME(Product)[]){{&c->head, r->logits, (c->vocab + 15) / 16 * 16, 0}}, 1, &e->in, r->n_logits);
+  NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits);
+  NAME(multiply)(me, (NAME(Product)[]){{&c->head, r->logits, (c->vocab + 15) / 16 * 16, 0}}, 1, &e->from_hidden, r->n_logits);
 }

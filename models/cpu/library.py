@@ -34,7 +34,9 @@ def library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise EngineUnavailable(f"The CPU engine {path} cannot be loaded ({error}). Delete it and try again.") from error
+        raise EngineUnavailable(
+            f"The CPU engine {path} cannot be loaded ({error}). Delete it and try again."
+        ) from error
 
 
 def compilers() -> list[list[str]]:
@@ -46,8 +48,13 @@ def compilers() -> list[list[str]]:
 
 
 def _built_with_package() -> Path | None:
+    """None where a checkout's sources changed since it was built."""
     names = (f"_kernel{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
-    return next((FOLDER / name for name in names if (FOLDER / name).exists()), None)
+    built = next((FOLDER / name for name in names if (FOLDER / name).exists()), None)
+    if built is not None and (FOLDER.parents[1] / "pyproject.toml").exists():
+        newest = max(source.stat().st_mtime for source in _sources())
+        return built if newest <= built.stat().st_mtime else None
+    return built
 
 
 def _built_here() -> Path:
@@ -58,8 +65,12 @@ def _built_here() -> Path:
 
 
 def _fingerprint() -> str:
-    sources = sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources) + " ".join(FLAGS).encode()).hexdigest()[:16]
+    contents = b"".join(source.read_bytes() for source in _sources())
+    return hashlib.sha256(contents + " ".join(FLAGS).encode()).hexdigest()[:16]
+
+
+def _sources() -> list[Path]:
+    return sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
 
 
 def _build(target: Path) -> None:

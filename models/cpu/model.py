@@ -1,4 +1,4 @@
-"""The CPU engine's Python face: maps the weights, hands their addresses to C, and keeps the protocol of `LanguageModel`.
+"""The CPU engine's Python face: maps the weights, hands their addresses to C, keeps the protocol of `LanguageModel`.
 
 The C code does the whole forward; this file only checks what goes in. Knows nothing of text.
 """
@@ -70,7 +70,7 @@ def _engine() -> ctypes.CDLL:
 def variants() -> list[str]:
     """The instruction sets compiled in that this machine runs, best first. Raises EngineUnavailable."""
     names = _engine().gd_variants()
-    found = []
+    found: list[str] = []
     while names[len(found)] is not None:
         found.append(names[len(found)].decode())
     return found
@@ -143,7 +143,7 @@ class CpuModel:
     def close(self) -> None:
         if self._handle:
             self._engine.gd_close(self._handle)
-            self._handle = None
+            self._handle = 0
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

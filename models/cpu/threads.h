@@ -1,31 +1,37 @@
-// A team of threads that run one function together: they spin briefly for the next job, then sleep.
-// The caller is member 0. Knows nothing of models.
+// A team of threads that run one job together. The job is a fixed sequence of phases, each a number of units that
+// whoever is free takes; a phase is over when its units are done, not when every thread was there. So a thread that the
+// system does not let run holds nobody up, unless in the middle of a unit; when it comes back it passes over the phases
+// that are done. Threads spin briefly for the next job, then sleep. The caller is member 0. Knows nothing of models.
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 typedef struct Team Team;
-typedef void (*Job)(void *context, Team *team, int member);
+typedef struct Member Member;
+typedef void (*Job)(void *context, Member *me);
 
-struct Team {
-  int size;
-  Job job;
-  void *context;
-  _Alignas(64) atomic_int generation; // odd steps of work: a new value is a new job, -1 the end
-  _Alignas(64) atomic_int arrived;
-  _Alignas(64) atomic_int phase;
-  _Alignas(64) atomic_int next; // the next unit of the current phase, for `team_take`
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
-  struct Member {
-    Team *team;
-    int index;
-    pthread_t thread;
-  } member[MAX_THREADS];
+struct Member {
+  Team *team;
+  int index, held; // units taken and not yet counted as done
+  uint32_t phase;  // the one that this member is in: generation << PHASE_BITS | number
+  pthread_t thread;
 };
 
-enum { SPINS_FOR_JOB = 3000, SPINS_FOR_PHASE = 4000 };
+struct Team {
+  int size, sleepers;
+  Job job;
+  void *context;
+  _Alignas(64) atomic_uint generation; // counts jobs; 0: the end
+  _Alignas(64) atomic_ullong ticket;   // phase << 32 | its next unit
+  _Alignas(64) atomic_int done;        // units of the phase
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  Member member[MAX_THREADS];
+};
+
+enum { SPINS_FOR_JOB = 3000, SPINS_FOR_PHASE = 4000, PHASE_BITS = 12 };
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -35,78 +41,109 @@ static inline void relax(void) {
 #endif
 }
 
-// All members pass together; the units of the next phase start at 0.
-static void team_barrier(Team *team) {
-  int phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
-  if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == team->size - 1) {
-    atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
-    return;
+static inline uint32_t phase_of(unsigned long long ticket) { return (uint32_t)(ticket >> 32); }
+
+static inline unsigned long long ticket_of(uint32_t phase) { return (unsigned long long)phase << 32; }
+
+// Counts what this member holds as done; the last of the phase's `total` units opens the next phase.
+static inline void team_hand_in(Member *me, int total) {
+  Team *team = me->team;
+  int held = me->held;
+  me->held = 0;
+  if (!held || atomic_fetch_add_explicit(&team->done, held, memory_order_acq_rel) + held != total) return;
+  atomic_store_explicit(&team->done, 0, memory_order_relaxed);
+  atomic_store_explicit(&team->ticket, ticket_of(me->phase + 1), memory_order_release);
+}
+
+// The first of up to `share` units of the phase's `total` that nobody has taken yet, their end in *end; or -1.
+static inline int team_take(Member *me, int share, int total, int *end) {
+  team_hand_in(me, total);
+  unsigned long long ticket = atomic_load_explicit(&me->team->ticket, memory_order_acquire);
+  for (;;) {
+    int first = (int)(uint32_t)ticket;
+    if (phase_of(ticket) != me->phase || first >= total) return -1;
+    int taken = total - first < share ? total - first : share;
+    if (atomic_compare_exchange_weak_explicit(&me->team->ticket, &ticket, ticket + taken, memory_order_acquire, memory_order_acquire)) {
+      me->held = taken;
+      *end = first + taken;
+      return first;
+    }
   }
-  for (int spins = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase; spins++)
+}
+
+// Runs the statement for each unit of a phase of `total` that this member gets, then waits for the others' ones.
+#define PHASE(me, share, total, unit, ...)                                               \
+  do {                                                                                   \
+    const int total_ = (total);                                                          \
+    for (int end_ = 0, first_; (first_ = team_take(me, share, total_, &end_)) >= 0;)         \
+      for (int unit = first_; unit < end_; unit++) __VA_ARGS__;                                \
+    team_wait(me);                                                                       \
+  } while (0)
+
+static inline void team_wait(Member *me) {
+  for (int spins = 0; phase_of(atomic_load_explicit(&me->team->ticket, memory_order_acquire)) == me->phase; spins++)
     spins < SPINS_FOR_PHASE ? relax() : (void)sched_yield();
+  me->phase++;
 }
 
-// The first of `count` units that nobody has taken yet.
-static inline int team_take(Team *team, int count) {
-  return atomic_fetch_add_explicit(&team->next, count, memory_order_relaxed);
-}
-
-static int next_generation(Team *team, int seen) {
-  for (int spins = 0; spins < SPINS_FOR_JOB; spins++, relax()) {
-    int now = atomic_load_explicit(&team->generation, memory_order_acquire);
-    if (now != seen) return now;
-  }
+static unsigned next_generation(Team *team, unsigned seen) {
+  unsigned now;
+  for (int spins = 0; spins < SPINS_FOR_JOB; spins++, relax())
+    if ((now = atomic_load_explicit(&team->generation, memory_order_acquire)) != seen) return now;
   pthread_mutex_lock(&team->lock);
-  while (atomic_load_explicit(&team->generation, memory_order_acquire) == seen)
+  team->sleepers++;
+  while ((now = atomic_load_explicit(&team->generation, memory_order_acquire)) == seen)
     pthread_cond_wait(&team->wake, &team->lock);
+  team->sleepers--;
   pthread_mutex_unlock(&team->lock);
-  return atomic_load_explicit(&team->generation, memory_order_acquire);
+  return now;
+}
+
+static void team_join(Team *team, Member *me, unsigned generation) {
+  me->phase = generation << PHASE_BITS;
+  team->job(team->context, me);
 }
 
 static void *team_member(void *argument) {
-  struct Member *self = argument;
-  for (int seen = 0; (seen = next_generation(self->team, seen)) != -1;) {
-    self->team->job(self->team->context, self->team, self->index);
-    team_barrier(self->team);
-  }
+  Member *me = argument;
+  for (unsigned seen = 1; (seen = next_generation(me->team, seen)) != 0;) team_join(me->team, me, seen);
   return NULL;
 }
 
-static void team_announce(Team *team, int generation) {
+static void team_announce(Team *team, unsigned generation) {
   pthread_mutex_lock(&team->lock);
   atomic_store_explicit(&team->generation, generation, memory_order_release);
-  pthread_cond_broadcast(&team->wake);
+  if (team->sleepers) pthread_cond_broadcast(&team->wake);
   pthread_mutex_unlock(&team->lock);
 }
 
-// Runs job on all members and returns when every one is done.
-static void team_run(Team *team, Job job, void *context) {
-  team->job = job;
-  team->context = context;
-  atomic_store_explicit(&team->next, 0, memory_order_relaxed);
-  team_announce(team, (atomic_load(&team->generation) & 0xffff) + 1);
-  job(context, team, 0);
-  team_barrier(team);
+// Runs the team's job and returns when its last phase is over; members may still be passing over its phases then.
+static void team_run(Team *team) {
+  unsigned generation = atomic_load(&team->generation) + 1;
+  if (generation >> (32 - PHASE_BITS)) generation = 2;
+  atomic_store_explicit(&team->ticket, ticket_of(generation << PHASE_BITS), memory_order_release);
+  team_announce(team, generation);
+  team_join(team, &team->member[0], generation);
 }
 
 static void team_end(Team *team) {
-  team_announce(team, -1);
+  team_announce(team, 0);
   for (int i = 1; i < team->size; i++) pthread_join(team->member[i].thread, NULL);
   pthread_mutex_destroy(&team->lock);
   pthread_cond_destroy(&team->wake);
 }
 
 // As many members as the system grants, up to size.
-static void team_start(Team *team, int size) {
+static void team_start(Team *team, int size, Job job, void *context) {
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->wake, NULL);
-  pthread_mutex_lock(&team->lock); // members wait for the size to settle
+  team->job = job;
+  team->context = context;
+  atomic_store(&team->generation, 1);
+  team->member[0] = (Member){.team = team};
   for (team->size = 1; team->size < size; team->size++) {
-    struct Member *member = &team->member[team->size];
-    *member = (struct Member){team, team->size, 0};
+    Member *member = &team->member[team->size];
+    *member = (Member){.team = team, .index = team->size};
     if (pthread_create(&member->thread, NULL, team_member, member) != 0) break;
   }
-  pthread_mutex_unlock(&team->lock);
 }
