@@ -1,0 +1,147 @@
+"""Writes the tables of docs/performance.md from raw results: `python -m ghostdraft.benchmarks.page`.
+
+Results are what the benches print with --json, as results/NAME-MODEL.json. Nothing is measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "performance.md"
+
+SECTION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Rows = Iterable[Sequence[str]]
+
+
+def filled(page: str) -> str:
+    """The page with every table made anew."""
+    return SECTION.sub(lambda found: f"{found[1]}{_section(found[2])}{found[3]}", page)
+
+
+def _section(name: str) -> str:
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob(f"{name}-*.json"))]
+    if not results:
+        return "Not measured yet.\n"
+    heads, rows, notes = _SECTIONS[name]
+    body = [row for result in results for row in rows(result)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *body))
+    said = dict.fromkeys(note for result in results for note in notes(result))
+    return f"{table}\n\n" + "".join(f"- {note}\n" for note in said)
+
+
+def _decode(result: Any) -> Rows:
+    for row in result:
+        yield _decode_row(row["model"], row["drafter"], row)
+        for language, each in row["languages"].items() if row["drafter"] != "none" else ():
+            yield _decode_row(row["model"], f"{row['drafter']}, {language}", each)
+
+
+def _decode_row(model: str, drafter: str, row: Any) -> Sequence[str]:
+    low, high = row["speedup_quartiles"]
+    return (
+        model,
+        drafter,
+        str(row["cursors"]),
+        f"{row['tokens_per_second']:.1f}",
+        f"{row['speedup']:.2f}",
+        f"{low:.2f}, {row['speedup_median']:.2f}, {high:.2f}",
+        f"{row['tokens_per_step']:.2f}",
+        f"{row['acceptance']:.0%}",
+        "yes" if row["identical"] else "**no**",
+    )
+
+
+def _decode_notes(result: Any) -> Iterable[str]:
+    yield f"Holes: sha256 `{result[0]['holes_sha256']}`"
+    yield result[0]["machine"]
+
+
+def _peers(result: Any) -> Rows:
+    for one in result["comparisons"]:
+        low, high = one["ratio_quartiles"]
+        ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
+        ours, theirs = f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}"
+        yield result["model"], one["measure"], ours, theirs, ratio, one["peer"], str(one["rounds"])
+
+
+def _peers_notes(result: Any) -> Iterable[str]:
+    yield (
+        f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row; with n-gram drafts it "
+        f"decodes {result['drafted_speedup']:.2f} times as fast as one token at a time."
+    )
+    yield f"Holes: sha256 `{result['holes_sha256']}`"
+    yield result["peer"]
+    yield result["machine"]
+
+
+def _startup(result: Any) -> Rows:
+    for name, key in (("`initialize` answered", "initialized"), ("model ready", "ready")):
+        times = [one[key] for one in result["starts"]]
+        spread = (f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}")
+        yield result["model"], name, str(len(times)), *spread
+
+
+def _cancel(result: Any) -> Rows:
+    for kind, of in result["stopped_ms"].items():
+        spread = (f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most"))
+        yield result["model"], {"verify": "decoding"}.get(kind, kind), str(of["count"]), *spread
+
+
+def _cancel_notes(result: Any) -> Iterable[str]:
+    after = result["burst"]
+    yield (
+        f"{result['model']}: of {after['sent']:,} requests fired and cancelled in a burst {after['answered']:,} were "
+        f"answered, {after['cancelled']:,} as cancelled; a second later the process used {after['cpu_after']:.0%} of a "
+        "core."
+    )
+    yield result["machine"]
+
+
+def _fidelity(result: Any) -> Rows:
+    for row in result:
+        figures = (f"{row['tokens']:,}", f"{row['agreement']:.2%}", f"{row['nll_rise']:+.4f}")
+        yield row["model"], row["engine"], row["reference"], *figures
+
+
+def _machine(result: Any) -> Iterable[str]:
+    yield result["machine"]
+
+
+def _nothing(_result: Any) -> Iterable[str]:
+    return ()
+
+
+_SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any], Iterable[str]]]] = {
+    "decode": (
+        (
+            "model", "drafter", "holes", "tokens/s", "speedup", "quartiles by hole", "tokens/step", "acceptance",
+            "identical",
+        ),
+        _decode,
+        _decode_notes,
+    ),
+    "peers": (
+        ("model", "milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds"),
+        _peers,
+        _peers_notes,
+    ),
+    "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
+    "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
+    "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),
+}  # fmt: skip
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""docs/performance.md says what the raw results say."""
+
+from __future__ import annotations
+
+import json
+
+from ghostdraft.benchmarks import page
+from ghostdraft.benchmarks.holes import load_list
+
+
+def test_the_page_is_made_from_the_results() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.filled(text) == text, "run python -m ghostdraft.benchmarks.page"
+
+
+def test_every_result_is_of_the_list_that_ships() -> None:
+    digest = load_list().sha256
+    for path in (*page.RESULTS.glob("decode-*.json"), *page.RESULTS.glob("peers-*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert (result[0] if isinstance(result, list) else result)["holes_sha256"] == digest, path.name
