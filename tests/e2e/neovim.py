@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import shutil
 import subprocess
@@ -9,14 +11,24 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
 
 VERSION = "0.11.4"
 CHECKOUT = Path(__file__).parents[2]
 PLUGIN = CHECKOUT / "editors" / "neovim"
 CACHE = CHECKOUT / ".cache"
+ARTEFACTS = CACHE / "artefacts"
 COLUMNS, LINES = 80, 20
+PAGE = """<body style="margin: 12px; background: {background}; color: {foreground}">
+<pre style="font: 16px/20px 'DejaVu Sans Mono', monospace">{code}</pre></body>"""
+THEME = TerminalTheme((20, 22, 27), (224, 226, 234), [(0, 0, 0)] * 8)  # Neovim's own background and foreground
+
+Options = dict[str, Any]
 
 INIT = """
 vim.g.loaded_python3_provider = 0 -- a search for interpreters that takes seconds
@@ -24,7 +36,7 @@ vim.opt.runtimepath:prepend({plugin!r})
 vim.opt.swapfile, vim.opt.shada, vim.opt.expandtab, vim.opt.shiftwidth = false, "", true, 4
 vim.opt.laststatus, vim.opt.statusline = 2, "%f %m %{{v:lua.require'ghostdraft'.statusline()}}"
 {before}
-vim.lsp.config("ghostdraft", {{ cmd = {{ {server} }}, init_options = {{ model = "tiny" }} }})
+vim.lsp.config("ghostdraft", {{ cmd = {{ {server} }}, init_options = vim.json.decode({options!r}) }})
 require("ghostdraft").enable()
 """
 
@@ -44,7 +56,9 @@ def program() -> Path:
 class Neovim:
     """Neovim with the plugin and this server, in a terminal of its own, with a file open. To be closed."""
 
-    def __init__(self, home: Path, server: list[str], name: str, text: str = "", before: str = "") -> None:
+    def __init__(
+        self, home: Path, server: list[str], name: str, text: str, before: str = "", options: Options | None = None
+    ) -> None:
         if shutil.which("tmux") is None:
             pytest.skip("tmux is not there, and the screen of a Neovim is read through it")
         self._program, self._socket = program(), home / "nvim.sock"
@@ -53,7 +67,8 @@ class Neovim:
         self.file.write_text(text, "utf-8")
         init = home / "init.lua"
         words = ", ".join(f"{word!r}" for word in server)
-        init.write_text(INIT.format(plugin=str(PLUGIN), server=words, before=before), "utf-8")
+        choices = json.dumps(options or {})
+        init.write_text(INIT.format(plugin=str(PLUGIN), server=words, before=before, options=choices), "utf-8")
         self._start(home, [self._program, "-i", "NONE", "-u", init, "--listen", self._socket, self.file])
         self.wait(lambda: self._socket.exists(), "Neovim")
 
@@ -78,8 +93,18 @@ class Neovim:
     def screen(self) -> list[str]:
         return self._run("capture-pane", "-p").splitlines()
 
-    def coloured(self) -> str:
-        return self._run("capture-pane", "-p", "-e")
+    def picture(self, name: str) -> None:
+        """Keeps the screen among the artefacts: as a page, and as a picture where Chromium is there."""
+        screen = Text.from_ansi(self._run("capture-pane", "-p", "-e"))
+        console = Console(record=True, width=COLUMNS, file=io.StringIO())
+        console.print(screen, end="")
+        page = ARTEFACTS / f"{name}.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(console.export_html(theme=THEME, inline_styles=True, code_format=PAGE), "utf-8")
+        if chromium := shutil.which("chromium"):
+            size, picture = "--window-size=800,440", f"--screenshot={page.with_suffix('.png')}"
+            words = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, picture]
+            subprocess.run([*words, page.as_uri()], check=True, capture_output=True)
 
     def shows(self, *lines: str) -> None:
         """Waits until these lines stand at the top of the screen, without blanks at their ends."""

@@ -45,7 +45,8 @@ def start(tmp_path: Path, script: Script) -> Iterator[Start]:
     opened: list[Neovim] = []
 
     def start(text: str = "", *, name: str = "work.py", before: str = "", status: str = "ready") -> Neovim:
-        opened.append(Neovim(tmp_path, [str(script.program), "serve", "--stdio"], name, text, before))
+        server = [str(script.program), "serve", "--stdio"]
+        opened.append(Neovim(tmp_path, server, name, text, before, {"model": "tiny"}))
         opened[-1].says(f"ghostdraft: {status}")
         return opened[-1]
 
@@ -319,6 +320,8 @@ def test_the_status_line_goes_from_loading_to_ready(start: Start) -> None:
 @pytest.mark.parametrize("script", [{"error": "There is no model: ghostdraft models pull starter"}], indirect=True)
 def test_trouble_is_told_with_the_servers_words(start: Start) -> None:
     neovim = start(status="in trouble")
+    neovim.type(":Ghostdraft status")
+    neovim.press("Enter")
     neovim.says("There is no model: ghostdraft models pull starter")
 
 

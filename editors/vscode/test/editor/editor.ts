@@ -73,12 +73,11 @@ export class Editor {
     rmSync(this.home, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 
-  /** Opens a new file with this text, the cursor behind its `|`. */
-  async open(name: string, text: string): Promise<void> {
-    const cursor = text.indexOf("|");
-    const before = text.slice(0, cursor).split("\n");
-    writeFileSync(join(this.folder, name), text.slice(0, cursor) + text.slice(cursor + 1));
-    const [line, column] = [before.length, (before.at(-1) ?? "").length + 1];
+  /** Opens a new file with this text, the cursor between its two parts. */
+  async open(name: string, before: string, behind = "\n"): Promise<void> {
+    writeFileSync(join(this.folder, name), before + behind);
+    const lines = before.split("\n");
+    const [line, column] = [lines.length, (lines.at(-1) ?? "").length + 1];
     await this.pick(`${join(this.folder, name)}:${line}:${column}`, name);
     await this.page.locator(`.monaco-editor.focused[data-uri$="/${name}"]`).waitFor();
     await this.page.locator(".statusbar-item", { hasText: `Ln ${line},` }).waitFor();

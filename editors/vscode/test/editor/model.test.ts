@@ -28,7 +28,7 @@ for (const model of ["tiny", "starter"])
 
     test("writes into a file of the standard library, and Tab puts exactly that", async () => {
       const [prefix, suffix] = encoder();
-      await editor.open("encoder.py", `${prefix}|${suffix}`);
+      await editor.open("encoder.py", prefix, suffix);
       const shown = await editor.wake("k");
       if (model === "starter") assert.match(shown, /^_circular = check_circular/);
       await editor.screenshot(`vscode-${model}`);

@@ -17,7 +17,7 @@ before(async () => {
     "ghostdraft.languages": { python: { max_tokens: 5 } },
   };
   editor = await Editor.start({ machine: { "ghostdraft.path": script.program }, workspace, untrusted: true });
-  await editor.open("first.py", "total = s|\n");
+  await editor.open("first.py", "total = s");
   await editor.wake("u");
 });
 after(() => editor?.stop());
@@ -30,7 +30,7 @@ test("the user's server is started, and is told who said what", async () => {
 });
 
 test("ghost text works there", async () => {
-  await editor.open("single.py", "|\n");
+  await editor.open("single.py", "");
   await editor.type("total = su");
   await editor.ghostIs("m(values)");
 });
