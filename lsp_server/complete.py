@@ -104,7 +104,7 @@ def _load(options: Options, wish: Wish) -> Engine:
             return load_engine(options.model, options.drafter)
     except ModelNotFound as error:
         if not (wish.pull or _agreed(options.model)):
-            raise BadInput(f"{error} Or add --pull.") from error
+            raise BadInput(f"{error}{', or add --pull' if options.model in MODELS else ''}") from error
     _pull(options.model)
     with _waiting(f"loading {options.model}"):
         return load_engine(options.model, options.drafter)

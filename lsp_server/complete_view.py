@@ -90,15 +90,17 @@ def _lines(outcome: Outcome, ghost: str | None) -> list[Text]:
     from rich.text import Text
 
     document, at = outcome.cursor.document, outcome.cursor.point.line
-    before = [Text(document.line(number)) for number in range(max(0, at - AROUND), at)]
-    after = [Text(document.line(number)) for number in range(at + 1, min(document.line_count, at + 1 + AROUND))]
+    count = document.line_count - (document.line(document.line_count - 1) == "")
+    before, after = range(max(0, at - AROUND), at), range(at + 1, min(count, at + 1 + AROUND))
     written = list(_completed(outcome, ghost).split("\n", allow_blank=True))
-    first = at - len(before) + 1
-    numbers = [*range(first, at + 2), *[None] * (len(written) - 1), *range(at + 2, at + 2 + len(after))]
-    lines = [*before, *written, *after]
-    return [
-        Text(f"{number or '':>5} ", style="dim").append_text(line) for number, line in zip(numbers, lines, strict=True)
-    ]
+    lines = [*map(Text, map(document.line, before)), *written, *map(Text, map(document.line, after))]
+    numbers = [*before, at, *[None] * (len(written) - 1), *after]
+    return [Text.assemble((_gutter(number), "dim"), line) for number, line in zip(numbers, lines, strict=True)]
+
+
+def _gutter(number: int | None) -> str:
+    """Counted from 1; lines that are not in the file have none."""
+    return f"{'' if number is None else number + 1:>5} "
 
 
 def _completed(outcome: Outcome, ghost: str | None) -> Text:
