@@ -45,14 +45,15 @@ class Bar:
 
 
 def machine_line(model: Any) -> str:
-    """Processor, cores, system, versions; and of the engine what it says of itself: instruction set and threads."""
+    """Processor, cores, system, how busy it is, versions; and of the engine its instruction set and threads."""
     engine = [
         f"{getattr(model, name)} {word}".strip()
         for name, word in (("variant", ""), ("threads", "threads"))
         if hasattr(model, name)
     ]
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {_processor()}"
-    return ", ".join([system, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"])
+    busy = [f"load {os.getloadavg()[0]:.1f}"] if hasattr(os, "getloadavg") else []
+    return ", ".join([system, *busy, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"])
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ghostdraft.benchmarks import page
+from ghostdraft.benchmarks import everything, page
 from ghostdraft.benchmarks.holes import load_list
 
 
@@ -18,3 +18,8 @@ def test_every_result_is_of_the_list_that_ships() -> None:
     for path in (*page.RESULTS.glob("decode-*.json"), *page.RESULTS.glob("peers-*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         assert (result[0] if isinstance(result, list) else result)["holes_sha256"] == digest, path.name
+
+
+def test_every_table_has_a_bench_and_every_bench_a_table() -> None:
+    tables = {name for _, name, _ in page.SECTION.findall(page.PAGE.read_text(encoding="utf-8"))}
+    assert tables == set(everything.commands("tiny", 1, "python"))
