@@ -107,7 +107,8 @@ class NgramDrafter:
         written = self._written.tokens
         for n in self._sizes:
             gram = tuple(written[-n:])
-            for block in (self._written, *self._blocks.values()):
+            blocks: tuple[Block | GrowingBlock, ...] = (self._written, *self._blocks.values())
+            for block in blocks:
                 if position := block.follows.get(gram):  # never 0: the gram stands before it
                     return block.tokens[position : position + length]
         return ()

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ghostdraft.models.cpu import library
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("models", "drafting", "completion", "lsp_server")  # each may import itself and those before it
 FOLDERS = (*LAYERS, "benchmarks")
@@ -217,6 +219,12 @@ def test_every_dependency_is_imported() -> None:
     grammars = {name for name in needed if name.startswith("tree_sitter_")}  # imported by name, one per language
     imported = {name.split(".")[0] for path in SOURCES for _, name in imports(path, parse(path))}
     assert needed - grammars - imported == set()
+
+
+def test_the_engine_is_built_alike_with_the_package_and_on_first_use() -> None:
+    (extension,) = PYPROJECT["tool"]["setuptools"]["ext-modules"]
+    assert {*extension["extra-compile-args"], "-shared", "-fPIC"} == set(library.FLAGS)
+    assert extension["sources"] == [relative(source) for source in library.FOLDER.glob("*.c")]
 
 
 def test_every_module_lies_in_a_package() -> None:
