@@ -53,7 +53,9 @@ def machine_line(model: Any) -> str:
     ]
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {_processor()}"
     busy = [f"load {os.getloadavg()[0]:.1f}"] if hasattr(os, "getloadavg") else []
-    return ", ".join([system, *busy, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"])
+    return ", ".join(
+        [system, *busy, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"]
+    )
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str]) -> None:
