@@ -168,9 +168,9 @@ def test_an_edit_and_a_snapshot_of_a_large_file_take_under_five_milliseconds(lin
     document = Document("file:///a", "python", 0, line * 16_000)
     taken = []
     for step in range(40):
-        start = time.perf_counter()
+        start = time.process_time()
         place = (8_000 + step * 7 % 4000, 4 + step % 8)
         apply(document, place, place, "x", "utf-16")
         assert len(document.text) == 16_000 * len(line) + step + 1
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     assert median(taken) < 0.005
