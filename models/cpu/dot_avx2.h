@@ -6,7 +6,11 @@
 enum { NAME(AHEAD) = 4096 }; // bytes: how far ahead of its use the weights' stream is asked for
 
 // PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
+#if defined(ENGINE_EMULATION)
+#define PIN(v)
+#else
 #define PIN(v) __asm__("" : "+x"(v))
+#endif
 #define LOAD(run, half) _mm256_loadu_si256((const __m256i *)(group + (run) * 64 + (half) * 32))
 #define LOW(run, half) _mm256_and_si256(LOAD(run, half), nibble)
 #define HIGH(run, half) _mm256_and_si256(_mm256_srli_epi16(LOAD(run, half), 4), nibble)

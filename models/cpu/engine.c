@@ -132,12 +132,15 @@ static void embed(const Matrix *w, int token, float *x, int n) {
 
 // ---- the variants
 
-#if defined(__clang__)
 #define PRAGMA(text) _Pragma(#text)
+#if defined(ENGINE_EMULATION) // a header that writes every variant's intrinsics in plain C, for tests
+#include ENGINE_EMULATION
+#define TARGET(isa)
+#define TARGET_END
+#elif defined(__clang__)
 #define TARGET(isa) PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define TARGET_END _Pragma("clang attribute pop")
 #else
-#define PRAGMA(text) _Pragma(#text)
 #define TARGET(isa) _Pragma("GCC push_options") PRAGMA(GCC target(isa))
 #define TARGET_END _Pragma("GCC pop_options")
 #endif
@@ -148,7 +151,12 @@ static bool always(void) { return true; }
 #include "variant_portable.h"
 #undef NAME
 
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(ENGINE_EMULATION)
+#define has_avx2 always
+#define has_avx512 always
+#define has_avxvnni always
+#define has_dotprod always
+#elif defined(__x86_64__)
 #include <immintrin.h>
 
 static bool has_avx2(void) {
@@ -167,7 +175,17 @@ static bool has_avxvnni(void) { // leaf 7.1, EAX bit 4: older compilers do not k
   __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   return a >> 4 & 1;
 }
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+static bool has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+#else
+static bool has_dotprod(void) { return true; } // every 64-bit Apple machine that runs macOS
+#endif
+#endif
 
+#if defined(__x86_64__) || defined(ENGINE_EMULATION)
 TARGET("avx2,fma,f16c")
 #define NAME(x) x##_avx2
 #include "variant_avx2.h"
@@ -187,15 +205,7 @@ TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 TARGET_END
 #endif
 
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#if defined(__linux__)
-#include <sys/auxv.h>
-static bool has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
-#else
-static bool has_dotprod(void) { return true; } // every 64-bit Apple machine that runs macOS
-#endif
-
+#if defined(__aarch64__) || defined(ENGINE_EMULATION)
 TARGET("arch=armv8.2-a+dotprod")
 #define NAME(x) x##_neon
 #include "variant_neon.h"
@@ -204,12 +214,12 @@ TARGET_END
 #endif
 
 static const Variant variants[] = {
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__x86_64__) || defined(ENGINE_EMULATION)
     {"avx512", has_avx512, run_avx512},
     {"avxvnni", has_avxvnni, run_avxvnni},
     {"avx2", has_avx2, run_avx2},
 #endif
-#if defined(__aarch64__)
+#if defined(__aarch64__) || defined(ENGINE_EMULATION)
     {"neon", has_dotprod, run_neon},
 #endif
     {"portable", always, run_portable},
