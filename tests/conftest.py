@@ -1,14 +1,21 @@
-"""Models for the tests: they come through the store, which test runs share, and are pulled when missing."""
+"""Models for the tests: they come through the store, which test runs share, and are pulled when missing.
+
+Property tests have no deadline for one example: a busy machine would fail them.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ghostdraft.models.acquire import pull
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.store import Store
+
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

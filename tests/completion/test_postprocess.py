@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from ghostdraft.completion.brackets import left_open, open_quote, unmatched_closers
 from ghostdraft.completion.context import line_end
-from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.postprocess import presentable
 from ghostdraft.completion.scene import look
 from ghostdraft.completion.syntax import Trees
@@ -27,7 +26,7 @@ def is_subsequence(part: str, whole: str) -> bool:
 
 
 @given(before=TEXT, behind=TEXT, writes=TEXT.map(lambda text: text.replace("\r\n", "\n")), language=LANGUAGES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_an_edit_keeps_what_stands_around_the_cursor(before: str, behind: str, writes: str, language: str) -> None:
     before = before.rstrip("\r")
     snapshot = Snapshot("file:///a", 1, language, before + behind, len(before))
@@ -42,7 +41,7 @@ def test_an_edit_keeps_what_stands_around_the_cursor(before: str, behind: str, w
 
 
 @given(before=TEXT, behind=TEXT, writes=TEXT.map(lambda text: text.replace("\r\n", "\n")), language=LANGUAGES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str, language: str) -> None:
     marked = before.rstrip("\r") + "¦" + behind
     engine, snapshot = engine_for(marked, writes, language)
@@ -51,10 +50,6 @@ def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str,
     assert completion.end in (snapshot.cursor, line_end(snapshot.text, snapshot.cursor))
     if completion.end > completion.start:
         assert is_subsequence(snapshot.text[completion.start : completion.end], completion.text)
-
-
-def test_the_engine_is_the_one_that_is_tested() -> None:
-    assert Engine.complete.__doc__
 
 
 @pytest.mark.parametrize(

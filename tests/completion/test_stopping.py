@@ -35,7 +35,7 @@ def stopped(marked: str, text: str, language: str = "python") -> tuple[str, Stop
 
 @pytest.mark.parametrize(("marked", "language"), MARKED)
 @given(text=CODE, cuts=st.lists(st.integers(0, 60), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pieces_do_not_matter(marked: str, language: str, text: str, cuts: list[int]) -> None:
     scene = scene_at(marked, language)
     at_once, in_pieces = Stopper(scene), Stopper(scene)
@@ -50,7 +50,7 @@ def test_pieces_do_not_matter(marked: str, language: str, text: str, cuts: list[
 
 @pytest.mark.parametrize(("marked", "language"), MARKED)
 @given(text=CODE, more=CODE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, more: str) -> None:
     scene = scene_at(marked, language)
     stop = Stopper(scene).feed(text)

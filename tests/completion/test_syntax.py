@@ -51,7 +51,7 @@ def snapshot(text: str, edits: tuple[Edit, ...] | None = None, uri: str = "file:
 
 @pytest.mark.parametrize(("language", "text"), [("python", PYTHON), ("javascript", JAVASCRIPT)])
 @given(drawn=EDITS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_an_incremental_parse_equals_a_fresh_one(language: str, text: str, drawn: list[tuple[float, int, str]]) -> None:
     """Of a text with errors the two may differ in how they recover; their texts and extents never do."""
     edits = edits_of(text, drawn)
@@ -65,7 +65,7 @@ def test_an_incremental_parse_equals_a_fresh_one(language: str, text: str, drawn
 
 
 @given(drawn=EDITS, chained=st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_trees_follow_a_document_with_or_without_its_edits(drawn: list[tuple[float, int, str]], chained: bool) -> None:
     trees = Trees()
     trees.parse(snapshot(PYTHON))
