@@ -18,10 +18,13 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from ghostdraft.models.store import HOME_VARIABLE, default_home
+
 VERSION = "0.11.4"
 CHECKOUT = Path(__file__).parents[2]
 PLUGIN = CHECKOUT / "editors" / "neovim"
 CACHE = CHECKOUT / ".cache"
+TERMINAL = "set -g escape-time 0\nset -g default-terminal tmux-256color\n"
 ARTEFACTS = CACHE / "artefacts"
 COLUMNS, LINES = 80, 20
 PAGE = """<body style="margin: 12px; background: {background}; color: {foreground}">
@@ -34,6 +37,7 @@ INIT = """
 vim.g.loaded_python3_provider = 0 -- a search for interpreters that takes seconds
 vim.opt.runtimepath:prepend({plugin!r})
 vim.opt.swapfile, vim.opt.shada, vim.opt.expandtab, vim.opt.shiftwidth = false, "", true, 4
+vim.opt.termguicolors = true
 vim.opt.laststatus, vim.opt.statusline = 2, "%f %m %{{v:lua.require'ghostdraft'.statusline()}}"
 {before}
 vim.lsp.config("ghostdraft", {{ cmd = {{ {server} }}, init_options = vim.json.decode({options!r}) }})
@@ -62,7 +66,8 @@ class Neovim:
         if shutil.which("tmux") is None:
             pytest.skip("tmux is not there, and the screen of a Neovim is read through it")
         self._program, self._socket = program(), home / "nvim.sock"
-        self._tmux = ["tmux", "-u", "-L", f"ghostdraft-{os.getpid()}-{home.name}", "-f", os.devnull]
+        self._tmux = ["tmux", "-u", "-L", f"ghostdraft-{os.getpid()}-{home.name}", "-f", str(home / "tmux.conf")]
+        (home / "tmux.conf").write_text(TERMINAL)
         self.file = home / name
         self.file.write_text(text, "utf-8")
         init = home / "init.lua"
@@ -74,11 +79,11 @@ class Neovim:
 
     def _start(self, home: Path, command: list[Path | str]) -> None:
         folders = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+        folders[HOME_VARIABLE] = str(default_home())
         size = ["-x", str(COLUMNS), "-y", str(LINES)]
         environment = {**os.environ, **folders, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         words = [*self._tmux, "new-session", "-d", *size, "--", *map(str, command)]
         subprocess.run(words, check=True, env=environment, cwd=home)
-        self._run("set-option", "-g", "escape-time", "0")
 
     def close(self) -> None:
         self._run("kill-server")
@@ -95,7 +100,10 @@ class Neovim:
 
     def picture(self, name: str) -> None:
         """Keeps the screen among the artefacts: as a page, and as a picture where Chromium is there."""
-        screen = Text.from_ansi(self._run("capture-pane", "-p", "-e"))
+        screen = Text.from_ansi(self._run("capture-pane", "-p", "-e", "-N"))
+        column, row = map(int, self._run("display-message", "-p", "#{cursor_x} #{cursor_y}").split())
+        cursor = sum(len(line) + 1 for line in screen.plain.split("\n")[:row]) + column
+        screen.stylize("reverse", cursor, cursor + 1)
         console = Console(record=True, width=COLUMNS, file=io.StringIO())
         console.print(screen, end="")
         page = ARTEFACTS / f"{name}.html"

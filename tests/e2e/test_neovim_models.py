@@ -14,7 +14,7 @@ from tests.e2e.neovim import Neovim
 pytestmark = pytest.mark.editors
 
 SERVER = [sys.executable, "-P", "-m", "ghostdraft.lsp_server", "serve", "--stdio"]
-PATIENT = {"default": {"budget_ms": 60_000}}  # the machine may be busy with other things
+PATIENT = {"default": {"budget_ms": 600_000}}  # the machine may be busy with other things
 PREFIX, _, SUFFIX = Path(json.encoder.__file__).read_text("utf-8").partition("_circular = check_circular\n")
 
 
@@ -38,7 +38,7 @@ def test_a_model_writes_into_a_file_of_the_standard_library(neovim: Neovim, mode
     neovim.type(f":{PREFIX.count(chr(10)) + 1}")
     neovim.press("Enter")
     neovim.type("zzAk")
-    neovim.wait(lambda: neovim.evaluate("require('ghostdraft.suggest').visible()") == "true", "ghost text", seconds=120)
+    neovim.wait(lambda: neovim.evaluate("require('ghostdraft.suggest').visible()") == "true", "ghost text", seconds=300)
     shown = text_rows(neovim)
     neovim.picture(f"neovim-{model}")
     if model == "starter":

@@ -88,7 +88,7 @@ export class Editor {
   }
 
   /** Types this character, and again, until there is ghost text: just after its start VS Code asks for none yet. */
-  async wake(character: string): Promise<string> {
+  async wake(character: string, seconds = PATIENCE_S): Promise<string> {
     const shown = async () => (await this.ghost()) !== "";
     const asked = async () => {
       await this.type(character);
@@ -98,7 +98,7 @@ export class Editor {
       await this.press("Backspace");
       return false;
     };
-    await this.until(asked, () => "any ghost text");
+    await this.until(asked, () => "any ghost text", seconds);
     return this.ghost();
   }
 
