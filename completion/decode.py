@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ghostdraft.completion.types import Cancel, DecodeStats
+from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify
@@ -64,6 +65,7 @@ class Decoder:
         self.sampling = sampling
         self._kept: list[int] = []  # the tokens whose keys and values the model holds
         self._pace = PrefillPace(model.max_rows)
+        self._cost = PassCost()
 
     def run(
         self,
@@ -87,19 +89,24 @@ class Decoder:
         def halted() -> bool:
             return cancel.is_set() or (deadline is not None and time.monotonic() >= deadline)
 
+        yield self._begin(prompt_ids, buffers)
         if (yield from self._prefill(prompt_ids, halted)):
-            self.drafter.begin(prompt_ids, buffers)
             yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted, opening)
 
     def forget(self) -> None:
         """Empties the cache: the next run starts cold."""
         self._roll_back(0)
 
+    def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Step:
+        """Keeps of the cache what the prompt has in common with it."""
+        started = time.perf_counter()
+        self._roll_back(min(common_prefix(self._kept, prompt), len(prompt) - 1))
+        self.drafter.begin(prompt, buffers)
+        return Step("prefill", (), reused=len(self._kept), seconds=time.perf_counter() - started)
+
     def _prefill(self, prompt: Sequence[int], halted: Halted) -> Generator[Step, None, bool]:
         """All of the prompt but its last token; True when it is read to the end."""
         end = len(prompt) - 1
-        self._roll_back(min(common_prefix(self._kept, prompt), end))
-        yield Step("prefill", (), reused=len(self._kept))
         while len(self._kept) < end:
             if halted():
                 return False
@@ -138,7 +145,7 @@ class Decoder:
     def _step(self, last: int, remaining: int, stop_tokens: Collection[int], rng: np.random.Generator) -> Step:
         """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
         started = time.perf_counter()
-        draft = self.drafter.propose(min(remaining, self._room()) - 1)
+        draft = worth_their_rows(self.drafter.propose(min(remaining, self._room()) - 1), self._cost)
         result = self.model.forward(
             (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
         )
@@ -148,6 +155,7 @@ class Decoder:
         self._kept.extend((last, *accepted))
         self.drafter.observe(draft, verdict, result)
         seconds = time.perf_counter() - started
+        self._cost.learn(len(draft) + 1, len(accepted) + 1, seconds)
         return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
 
     def _open(self, last: int, opening: Opening, rng: np.random.Generator) -> Step:

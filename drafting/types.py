@@ -19,16 +19,21 @@ class Draft:
 
     `parents[i]` is the index of token i's parent, less than i, or -1 for a child of the last accepted token.
     `probs` [n, vocab] is the distribution that each token was really drawn from (a line only);
-    None where the proposal is deterministic.
+    None where the proposal is deterministic. Only then may there be `chances`: of each token, how likely the drafter
+    holds it that it will be accepted, with all tokens on its path.
     """
 
     token_ids: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     probs: Probabilities | None = None
+    chances: tuple[float, ...] | None = None
 
     @staticmethod
-    def line(token_ids: Sequence[int], probs: Probabilities | None = None) -> Draft:
-        return Draft(tuple(token_ids), tuple(range(-1, len(token_ids) - 1)), probs)
+    def line(
+        token_ids: Sequence[int], probs: Probabilities | None = None, chances: Sequence[float] | None = None
+    ) -> Draft:
+        parents = tuple(range(-1, len(token_ids) - 1))
+        return Draft(tuple(token_ids), parents, probs, None if chances is None else tuple(chances))
 
     def __len__(self) -> int:
         return len(self.token_ids)

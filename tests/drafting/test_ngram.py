@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghostdraft.drafting import make
-from ghostdraft.drafting.ngram import GrowingBlock, NgramDrafter, common_prefix
+from ghostdraft.drafting.ngram import (
+    CHANCES_BUFFER,
+    CHANCES_WRITTEN,
+    GrowingBlock,
+    NgramDrafter,
+    common_prefix,
+)
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.types import Pass
 
@@ -68,7 +74,7 @@ def test_accepted_tokens_are_learned_with_the_one_that_follows() -> None:
     drafter = NgramDrafter((2,), draft_length=2)
     drafter.begin([1, 2, 3, 9, 1, 2], [])
     draft = drafter.propose(2)
-    assert draft == Draft.line([3, 9])
+    assert draft.token_ids == (3, 9)
     drafter.observe(draft, Verdict((0,), 7), NOTHING)  # 1 2 3 9 1 2 3 7
     assert drafted(drafter) == []
     drafter.observe(Draft(), Verdict((), 2), NOTHING)
@@ -90,6 +96,29 @@ def test_no_more_than_allowed_is_proposed() -> None:
     drafter = NgramDrafter((1,), draft_length=3)
     drafter.begin([1, 2, 3, 4, 5, 6, 1], [])
     assert [len(drafter.propose(most)) for most in (0, 1, 2, 3, 9)] == [0, 1, 2, 3, 3]
+
+
+def test_chances_grow_with_what_is_the_same_and_shrink_along_the_draft() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([9, 2, 3, 4, 8, 2], [])
+    short = drafter.propose(2)
+    drafter.begin([1, 2, 3, 4, 1, 2], [])
+    longer = drafter.propose(2)
+    assert short.token_ids == longer.token_ids == (3, 4)
+    assert short.chances == pytest.approx((CHANCES_WRITTEN[0], CHANCES_WRITTEN[0] * CHANCES_WRITTEN[1]))
+    assert longer.chances == pytest.approx((CHANCES_WRITTEN[1], CHANCES_WRITTEN[1] * CHANCES_WRITTEN[2]))
+
+
+def test_a_match_in_a_buffer_is_worth_less() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2], [[1, 2, 3]])
+    assert drafter.propose(1).chances == (CHANCES_BUFFER[1],)
+
+
+def test_a_long_match_counts_for_more_than_the_longest_gram() -> None:
+    drafter = NgramDrafter((2,), draft_length=1)
+    drafter.begin([*range(30), *range(25)], [])
+    assert drafter.propose(1) == Draft.line([25], chances=[CHANCES_WRITTEN[-1]])
 
 
 def test_a_reset_forgets() -> None:
