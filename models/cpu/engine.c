@@ -9,6 +9,7 @@
 #include "threads.h"
 
 #define INLINE __attribute__((always_inline))
+enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
 enum { SPAN = 16 }; // groups that a tile goes through before the next rows do: what fits the first-level cache
 
 typedef uint16_t half_t; // float16 bits
@@ -54,7 +55,7 @@ struct Engine {
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
   Activations from_hidden, from_heads, from_mlp; // the same memory, of different widths
   float *x, *q, *k, *v, *gate, *up, *scratch; // [MAX_ROWS][...]
-  float *scores[MAX_THREADS];                 // [8][context rounded up + 16]
+  float *scores[MAX_THREADS];                 // [ATTEND_ROWS * ATTEND_HEADS][context rounded up + 16]
   half_t *keys, *values;                      // [layers][kv_heads][context rounded up][head_dim]
 };
 
@@ -270,7 +271,7 @@ static bool make_buffers(Engine *e) {
   e->from_heads = e->from_mlp = e->from_hidden;
   e->from_hidden.k = c->hidden, e->from_heads.k = (int32_t)q, e->from_mlp.k = c->mlp;
   for (int i = 0; i < c->threads; i++)
-    made &= (e->scores[i] = room(8 * (padded_context(e) + 16) * sizeof(float))) != NULL;
+    made &= (e->scores[i] = room(ATTEND_ROWS * ATTEND_HEADS * (padded_context(e) + 16) * sizeof(float))) != NULL;
   return made && e->x && e->q && e->k && e->v && e->gate && e->up && e->scratch && e->keys && e->values;
 }
 

@@ -15,17 +15,25 @@ static inline INLINE float NAME(sum_lanes)(const V *sums, int count) {
 
 typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = or += x . w^T
 
+static inline INLINE void NAME(hand_over)(const float *sums, const float *bias, float *y, int rows, int add) {
+  for (int j = 0; j < rows; j++) {
+    float value = bias ? sums[j] + bias[j] : sums[j];
+    y[j] = add ? y[j] + value : value;
+  }
+}
+
 static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activations *x, int m) {
   float sums[MAX_ROWS * BLOCK];
   Block block = block_of(p->w, b);
   NAME(block_dot)(&block, x, m, sums);
   int rows = p->w->n - b * BLOCK < BLOCK ? p->w->n - b * BLOCK : BLOCK;
-  for (int i = 0; i < m; i++)
-    for (int j = 0; j < rows; j++) {
-      float value = sums[i * BLOCK + j] + (p->w->bias ? p->w->bias[b * BLOCK + j] : 0);
-      float *y = p->y + (size_t)i * p->stride + b * BLOCK + j;
-      *y = p->add ? *y + value : value;
-    }
+  const float *bias = p->w->bias ? p->w->bias + b * BLOCK : NULL;
+  for (int i = 0; i < m; i++) {
+    float *y = p->y + (size_t)i * p->stride + b * BLOCK;
+    if (rows < BLOCK || bias) NAME(hand_over)(sums + i * BLOCK, bias, y, rows, p->add);
+    else if (p->add) NAME(hand_over)(sums + i * BLOCK, NULL, y, BLOCK, 1);
+    else NAME(hand_over)(sums + i * BLOCK, NULL, y, BLOCK, 0);
+  }
 }
 
 // The blocks of several products over the same activations.
@@ -114,6 +122,12 @@ static void NAME(gate_rows)(Engine *e, Member *me, int m) {
 
 // ---- attention
 
+typedef struct { // of the rows and heads that go through the keys together
+  int count;
+  const float *q[ATTEND_ROWS * ATTEND_HEADS];
+  float *scores[ATTEND_ROWS * ATTEND_HEADS], *mixed[ATTEND_ROWS * ATTEND_HEADS];
+} NAME(Queries);
+
 // Rotates one head, halves paired (GPT-NeoX style).
 static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim) {
   int half = head_dim / 2;
@@ -149,120 +163,122 @@ static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   });
 }
 
-// Scores of up to 4 heads against the 16 keys of a block.
-static inline INLINE void NAME(score16)(const half_t *keys, const float *const *q, float *const *scores, int d, int heads) {
+// The 16 keys of a block against up to 4 queries.
+static inline INLINE void NAME(score16)(const half_t *keys, const float *const *q, float *const *scores, int slot, int d, int count) {
   V sum[4][16 / LANES];
-  for (int h = 0; h < heads; h++)
+  for (int h = 0; h < count; h++)
     for (int j = 0; j < 16 / LANES; j++) sum[h][j] = v_set(0);
   for (int i = 0; i < d; i++)
     for (int j = 0; j < 16 / LANES; j++) {
       V key = v_load_half(keys + i * 16 + j * LANES);
-      for (int h = 0; h < heads; h++) sum[h][j] = v_fma(v_set(q[h][i]), key, sum[h][j]);
+      for (int h = 0; h < count; h++) sum[h][j] = v_fma(v_set(q[h][i]), key, sum[h][j]);
     }
-  for (int h = 0; h < heads; h++)
-    for (int j = 0; j < 16 / LANES; j++) v_store(scores[h] + j * LANES, sum[h][j]);
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < 16 / LANES; j++) v_store(scores[h] + slot + j * LANES, sum[h][j]);
 }
 
-// exp(score - max) in place over n scores, padded with zeros to 16; the sum goes lane by lane of 16.
-static float NAME(soften)(float *scores, int n) {
-  float top = scores[0], lanes[16], total = 0;
-  for (int i = 1; i < n; i++) top = scores[i] > top ? scores[i] : top;
-  for (int i = n; i % 16; i++) scores[i] = -INFINITY;
-  V sum[16 / LANES];
-  for (int j = 0; j < 16 / LANES; j++) sum[j] = v_set(0);
-  for (int i = 0; i < n; i += 16)
-    for (int j = 0; j < 16 / LANES; j++) {
-      V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(top));
-      v_store(scores + i + j * LANES, weight);
-      if (i + 16 > n)
-        for (int lane = 0; lane < LANES; lane++)
-          if (i + j * LANES + lane >= n) scores[i + j * LANES + lane] = 0;
-      sum[j] += v_load(scores + i + j * LANES);
-    }
-  for (int j = 0; j < 16 / LANES; j++) v_store(lanes + j * LANES, sum[j]);
-  for (int i = 0; i < 16; i++) total += lanes[i];
-  return total;
-}
-
-// out[h][0..32) += sum over keys of weight * value, key by key in logical order.
-static inline INLINE void NAME(mix32)(const Engine *e, const half_t *values, int d, const float *const *weights, int kept, const int32_t *path, int tail, float out[3][32], int heads) {
-  V sum[3][32 / LANES];
-  for (int h = 0; h < heads; h++)
-    for (int j = 0; j < 32 / LANES; j++) sum[h][j] = v_set(0);
-  for (int key = 0; key < kept + tail; key++) {
-    const half_t *row = values + (size_t)(key < kept ? key : e->length + path[key - kept]) * d;
-    for (int j = 0; j < 32 / LANES; j++) {
-      V value = v_load_half(row + j * LANES);
-      for (int h = 0; h < heads; h++) sum[h][j] = v_fma(v_set(weights[h][key]), value, sum[h][j]);
-    }
-  }
-  for (int h = 0; h < heads; h++)
-    for (int j = 0; j < 32 / LANES; j++) v_store(out[h] + j * LANES, sum[h][j]);
-}
-
-static void NAME(score_heads)(const Engine *e, int layer, int kv, int slots, const float *const *q, float *const *scores, int heads) {
+static void NAME(score_keys)(const Engine *e, int layer, int kv, int slots, const NAME(Queries) *a) {
   int d = e->config.head_dim;
-  for (int h = 0; h < heads; h += 4)
-    for (int slot = 0; slot < slots; slot += 16) {
+  for (int slot = 0; slot < slots; slot += 16)
+    for (int h = 0; h < a->count; h += 4) {
       const half_t *keys = key_block(e, layer, kv, slot);
-      float *at[4] = {0};
-      for (int i = 0; i < 4 && h + i < heads; i++) at[i] = scores[h + i] + slot;
-      switch (heads - h) {
-      case 1: NAME(score16)(keys, q + h, at, d, 1); break;
-      case 2: NAME(score16)(keys, q + h, at, d, 2); break;
-      case 3: NAME(score16)(keys, q + h, at, d, 3); break;
-      default: NAME(score16)(keys, q + h, at, d, 4);
+      switch (a->count - h) {
+      case 1: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 1); break;
+      case 2: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 2); break;
+      case 3: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 3); break;
+      default: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 4);
       }
     }
 }
 
-static void NAME(mix_heads)(Engine *e, int layer, int kv, int row, int first, const float *const *weights, const float *totals, int kept, const int32_t *path, int tail, int heads) {
-  int d = e->config.head_dim, head = kv * (e->config.heads / e->config.kv_heads) + first;
-  for (int at = 0; at < d; at += 32) {
-    float out[3][32];
-    const half_t *values = value_row(e, layer, kv, 0) + at;
-    switch (heads) {
-    case 1: NAME(mix32)(e, values, d, weights, kept, path, tail, out, 1); break;
-    case 2: NAME(mix32)(e, values, d, weights, kept, path, tail, out, 2); break;
-    default: NAME(mix32)(e, values, d, weights, kept, path, tail, out, 3);
+// exp(score - max) in place over n scores, padded with zeros to 16; the sum goes lane by lane of 16.
+static float NAME(soften)(float *scores, int n) {
+  float lane[16], most = -INFINITY;
+  V top = v_set(-INFINITY), sum[16 / LANES];
+  for (int i = n; i % 16; i++) scores[i] = -INFINITY;
+  for (int i = 0; i < n; i += LANES) top = v_max(top, v_load(scores + i));
+  v_store(lane, top);
+  for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
+  for (int j = 0; j < 16 / LANES; j++) sum[j] = v_set(0);
+  for (int i = 0; i < n; i += 16)
+    for (int j = 0; j < 16 / LANES; j++) {
+      V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(most));
+      v_store(scores + i + j * LANES, weight);
+      for (int l = n - i - j * LANES; l < LANES && i + 16 > n; l++)
+        if (l >= 0) scores[i + j * LANES + l] = 0;
+      sum[j] += v_load(scores + i + j * LANES);
     }
-    for (int h = 0; h < heads; h++) {
-      for (int i = 0; i < 32; i++) out[h][i] /= totals[h];
-      NAME(quantise32)(out[h], &e->from_heads, row, ((head + h) * d + at) / GROUP);
-    }
-  }
+  return NAME(sum_lanes)(sum, 16 / LANES);
 }
 
-// Softmax attention of one row for up to 8 query heads of one key head; the result goes out quantised.
-static void NAME(attend)(Engine *e, float *scratch, int layer, int row, int kv, int first, int heads) {
+// out[h][0..32) += weight * value for `count` keys, key by key; the values of key i at row path[i], or i.
+static inline INLINE void NAME(mix32)(const half_t *values, int d, const int32_t *path, int keys, float *const *weights, int from, float *const *out, int at, int count) {
+  V sum[3][32 / LANES];
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < 32 / LANES; j++) sum[h][j] = v_load(out[h] + at + j * LANES);
+  for (int key = 0; key < keys; key++) {
+    const half_t *row = values + (size_t)(path ? path[key] : key) * d + at;
+    for (int j = 0; j < 32 / LANES; j++) {
+      V value = v_load_half(row + j * LANES);
+      for (int h = 0; h < count; h++) sum[h][j] = v_fma(v_set(weights[h][from + key]), value, sum[h][j]);
+    }
+  }
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < 32 / LANES; j++) v_store(out[h] + at + j * LANES, sum[h][j]);
+}
+
+static void NAME(mix_keys)(const half_t *values, int d, const int32_t *path, int keys, float *const *weights, int from, float *const *out, int count) {
+  for (int at = 0; at < d; at += 32)
+    for (int h = 0; h < count; h += 3)
+      switch (count - h) {
+      case 1: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 1); break;
+      case 2: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 2); break;
+      default: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 3);
+      }
+}
+
+// Softmax attention of some rows and some query heads of one key head; the result goes out quantised.
+// The kept keys are gone through once for all of them; then each row has its own path through the rows of the pass.
+static void NAME(attend)(Engine *e, float *scratch, int layer, int kv, int row, int rows, int head, int heads) {
   const Config *c = &e->config;
-  const float *q[8];
-  float *scores[8], totals[8];
-  int32_t path[MAX_ROWS];
-  int tail = e->depth[row] + 1, kept = e->length, stride = (c->context + 15) / 16 * 16 + 16;
-  for (int at = row, i = tail; i > 0; at = e->parents[at]) path[--i] = at;
-  for (int h = 0; h < heads; h++) {
-    q[h] = e->q + ((size_t)row * c->heads + kv * (c->heads / c->kv_heads) + first + h) * c->head_dim;
-    scores[h] = scratch + (size_t)h * stride;
+  int d = c->head_dim, kept = e->length;
+  size_t stride = padded_context(e) + 16;
+  NAME(Queries) a = {.count = rows * heads};
+  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256] = {0}, totals[ATTEND_ROWS * ATTEND_HEADS];
+  for (int i = 0; i < a.count; i++) {
+    a.q[i] = e->q + ((size_t)(row + i / heads) * c->heads + head + i % heads) * d;
+    a.scores[i] = scratch + i * stride;
+    a.mixed[i] = mixed + (size_t)i * d;
   }
-  NAME(score_heads)(e, layer, kv, kept + row + 1, q, scores, heads);
-  for (int h = 0; h < heads; h++) {
-    for (int i = 0; i < tail; i++) scores[h][kept + i] = scores[h][kept + path[i]];
-    totals[h] = NAME(soften)(scores[h], kept + tail);
+  NAME(score_keys)(e, layer, kv, kept + row + rows, &a);
+  int32_t path[ATTEND_ROWS][MAX_ROWS];
+  for (int r = 0; r < rows; r++)
+    for (int at = row + r, i = e->depth[row + r]; i >= 0; at = e->parents[at]) path[r][i--] = at;
+  for (int i = 0; i < a.count; i++) {
+    int tail = e->depth[row + i / heads] + 1;
+    for (int k = 0; k < tail; k++) a.scores[i][kept + k] = a.scores[i][kept + path[i / heads][k]];
+    totals[i] = NAME(soften)(a.scores[i], kept + tail);
   }
-  for (int h = 0; h < heads; h += 3)
-    NAME(mix_heads)(e, layer, kv, row, first + h, (const float *const *)scores + h, totals + h, kept, path, tail, heads - h < 3 ? heads - h : 3);
+  for (int key = 0; key < kept; key += 16)
+    NAME(mix_keys)(value_row(e, layer, kv, key), d, NULL, kept - key < 16 ? kept - key : 16, a.scores, key, a.mixed, a.count);
+  for (int r = 0; r < rows; r++)
+    NAME(mix_keys)(value_row(e, layer, kv, kept), d, path[r], e->depth[row + r] + 1, a.scores + r * heads, kept, a.mixed + r * heads, heads);
+  for (int i = 0; i < a.count; i++) {
+    for (int k = 0; k < d; k++) a.mixed[i][k] /= totals[i];
+    for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.mixed[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g);
+  }
 }
 
-// Units: a row and up to `share` heads of a key head, so that every member has work even for one row.
+// Units: a few rows and a few heads of a key head, as many of each as leave work for every member.
 static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   const Config *c = &e->config;
-  int group = c->heads / c->kv_heads, share = group < 8 ? group : 8;
-  if (m * c->kv_heads < 2 * me->team->size) share = (group + 1) / 2 < 8 ? (group + 1) / 2 : 8;
-  int pieces = (group + share - 1) / share;
-  PHASE(me, 1, m * c->kv_heads * pieces, unit, {
-    int first = unit % pieces * share, heads = group - first < share ? group - first : share;
-    NAME(attend)(e, e->scores[me->index], layer, unit / pieces / c->kv_heads, unit / pieces % c->kv_heads, first, heads);
+  int group = c->heads / c->kv_heads, heads = group < ATTEND_HEADS ? group : ATTEND_HEADS, rows = m < ATTEND_ROWS ? m : ATTEND_ROWS;
+  while (rows > 1 && (m + rows - 1) / rows * c->kv_heads < 2 * me->team->size) rows = (rows + 1) / 2;
+  if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
+  int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
+  PHASE(me, 1, tiles * c->kv_heads * pieces, unit, {
+    int row = unit / pieces / c->kv_heads * rows, kv = unit / pieces % c->kv_heads, first = unit % pieces * heads;
+    NAME(attend)(e, e->scores[me->index], layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
   });
 }
 
