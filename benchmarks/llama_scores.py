@@ -28,7 +28,7 @@ def main(weights: str, folder: str) -> None:
 
 
 def _load(weights: str, context: int) -> llama_cpp.Llama:
-    threads = os.cpu_count() or 1
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return llama_cpp.Llama(
         weights,
         n_ctx=context,

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, get_tensor_name_map, quantize
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
@@ -106,3 +108,49 @@ def paths(parents: Sequence[int]) -> list[list[int]]:
 
 
 trees = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, row - 1) for row in range(n))))
+
+
+GGUF_SHAPE = Shape("llama", 2, 256, 4, 2, 64, 512, VOCAB, CONTEXT, 50_000.0, 1e-5, qkv_bias=False, tied=True)
+_K_BLOCKS = {  # bytes of a block, and where its float16 scales stand
+    "Q4_K": (144, {0: 5e-4, 2: 4e-3}),
+    "Q5_K": (176, {0: 2.5e-4, 2: 4e-3}),
+    "Q6_K": (210, {208: 7.5e-5}),
+}
+
+
+def stored_gguf(kind: str, folder: Path) -> Checkpoint:
+    """A random model of GGUF_SHAPE, all matrices in blocks of this kind."""
+    writer = GGUFWriter(folder / "model.gguf", GGUF_SHAPE.architecture)
+    random = np.random.default_rng(0)
+    for name, tensor in hugging_face(GGUF_SHAPE).state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        if tensor.ndim == 1:
+            writer.add_tensor(_gguf_name(name), tensor.numpy())
+        else:
+            blocks = _blocks(kind, tensor.numpy(), random)
+            writer.add_tensor(_gguf_name(name), blocks, raw_dtype=GGMLQuantizationType[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return Checkpoint(folder, ModelSpec("small", "none", GGUF_SHAPE), (SourceFile("model.gguf", 0, ""),), "random")
+
+
+def _blocks(kind: str, weights: FloatArray, random: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """[rows, bytes]. The gguf package cannot write K blocks: those are random bytes, with scales that fit."""
+    if kind not in _K_BLOCKS:
+        return quantize(weights, GGMLQuantizationType[kind])
+    size, scales = _K_BLOCKS[kind]
+    blocks = random.integers(0, 256, (weights.shape[0], weights.shape[1] // 256, size), np.uint8)
+    for at, scale in scales.items():
+        blocks[:, :, at : at + 2] = np.array([scale], np.float16).view(np.uint8)
+    return blocks.reshape(weights.shape[0], -1)
+
+
+def _gguf_name(name: str) -> str:
+    architecture = MODEL_ARCH[GGUF_SHAPE.architecture.upper()]
+    found = get_tensor_name_map(architecture, GGUF_SHAPE.layers).get_name(name, try_suffixes=(".weight", ".bias"))
+    if found is None:
+        raise KeyError(name)
+    return found

@@ -1,0 +1,228 @@
+"""The CPU engine against the float32 transformer, and against itself: a row's logits are bitwise its own."""
+
+from __future__ import annotations
+
+import json.encoder
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ghostdraft.benchmarks.scores import score
+from ghostdraft.models import tokenizer
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.cpu.convert import convert
+from ghostdraft.models.cpu.model import VARIANT, CpuModel, variants
+from ghostdraft.models.transformer import TorchModel
+from ghostdraft.models.types import EngineUnavailable, FloatArray, WeightsCorrupt
+from tests.models.small_models import VOCAB, extend, paths, run, shape, stored, stored_gguf, tokens, trees
+
+SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
+    "llama": lambda folder: stored(shape("llama"), folder),
+    "qwen2": lambda folder: stored(shape("qwen2"), folder),
+    "untied": lambda folder: stored(shape("qwen2", tied=False), folder),
+    "groups-of-1": lambda folder: stored(shape("llama", heads=3, kv_heads=3), folder),
+    "groups-of-7": lambda folder: stored(shape("qwen2", heads=14), folder),
+    "groups-of-12": lambda folder: stored(shape("llama", heads=12, kv_heads=1), folder),
+}
+BLOCKS = {kind: partial(stored_gguf, kind) for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")}
+CONTEXT = 128
+examples = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+every_model = pytest.mark.parametrize("small", [*SHAPES, *BLOCKS], indirect=True)
+every_shape = pytest.mark.parametrize("small", SHAPES, indirect=True)
+one_model = pytest.mark.parametrize("small", ["qwen2"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    checkpoint = {**SHAPES, **BLOCKS}[request.param](tmp_path_factory.mktemp("small"))
+    convert(checkpoint)
+    return checkpoint
+
+
+@pytest.fixture(scope="module", params=variants())
+def model(request: pytest.FixtureRequest, small: Checkpoint) -> CpuModel:
+    return CpuModel(small.cpu_weights, CONTEXT, threads=1, variant=request.param)
+
+
+@pytest.fixture(scope="module")
+def alone(model: CpuModel) -> FloatArray:
+    """[CONTEXT, vocab]: the logits of `tokens(CONTEXT)`, one row a pass."""
+    return run(model, tokens(CONTEXT), chunk=1)
+
+
+def start(model: CpuModel, token_ids: Sequence[int]) -> None:
+    model.truncate(0)
+    if token_ids:
+        extend(model, token_ids)
+
+
+# ---- near the float32 transformer with the same weights
+
+
+def difference(found: FloatArray, expected: FloatArray) -> float:
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+@every_model
+def test_logits_are_near_those_of_float32(model: CpuModel, small: Checkpoint) -> None:
+    expected = run(TorchModel(small, context=CONTEXT), tokens(100))
+    found = run(model, tokens(100))
+    assert difference(found, expected) < 0.08
+    assert difference(run(model, tokens(100)[1:]), expected[1:]) > 0.16  # one token less in front is seen
+
+
+def test_tiny_is_faithful(tiny: Checkpoint) -> None:
+    code = Path(json.encoder.__file__).read_text("utf-8")
+    token_ids = np.array(tokenizer.load(tiny.tokenizer_path).encode(code)[:300], np.int32)
+    expected = score(run(TorchModel(tiny, context=300), token_ids[:-1]), token_ids[1:])
+    found = score(run(CpuModel(tiny.cpu_weights, 300), token_ids[:-1]), token_ids[1:])
+    assert (found.best == expected.best).mean() > 0.94
+    assert expected.log_prob.mean() - found.log_prob.mean() < 0.02
+
+
+# ---- bitwise
+
+
+@every_model
+@examples
+@given(before=st.integers(0, 64), count=st.integers(1, 64))
+def test_a_row_among_others_equals_the_row_alone(model: CpuModel, alone: FloatArray, before: int, count: int) -> None:
+    start(model, tokens(CONTEXT)[:before])
+    line = tokens(CONTEXT)[before : before + count]
+    assert np.array_equal(model.forward(line, range(count)).logits, alone[before : before + count])
+
+
+@every_model
+@examples
+@given(chunk=st.integers(1, 64))
+def test_chunking_changes_nothing(model: CpuModel, alone: FloatArray, chunk: int) -> None:
+    assert np.array_equal(run(model, tokens(CONTEXT), chunk), alone)
+
+
+@one_model
+@examples
+@given(rows=st.lists(st.integers(0, 39), max_size=40, unique=True))
+def test_a_row_has_its_logits_whichever_are_asked_for(model: CpuModel, alone: FloatArray, rows: list[int]) -> None:
+    start(model, [])
+    assert np.array_equal(model.forward(tokens(CONTEXT)[:40], rows).logits, alone[rows])
+
+
+@every_shape
+@examples
+@given(parents=trees, before=st.integers(0, 40))
+def test_a_row_in_a_tree_equals_its_own_line(model: CpuModel, parents: tuple[int, ...], before: int) -> None:
+    prompt, drafted = tokens(before), tokens(len(parents), seed=1)
+    start(model, prompt)
+    logits = model.forward(drafted, range(len(parents)), parents).logits.copy()
+    for row, path in enumerate(paths(parents)):
+        start(model, prompt)
+        assert np.array_equal(extend(model, [drafted[i] for i in path], chunk=1)[-1], logits[row])
+
+
+@every_shape
+@examples
+@given(parents=trees, before=st.integers(0, 40), data=st.data())
+def test_keeping_a_path_equals_a_fresh_run(
+    model: CpuModel, parents: tuple[int, ...], before: int, data: st.DataObject
+) -> None:
+    prompt, drafted, rest = tokens(before), tokens(len(parents), seed=1), tokens(20, seed=2)
+    path = data.draw(st.sampled_from([[], *paths(parents)]))
+    start(model, prompt)
+    model.forward(drafted, parents=parents)
+    model.keep(path)
+    assert model.length == before + len(path)
+    after = extend(model, rest)
+    fresh = run(model, prompt + [drafted[i] for i in path] + rest, chunk=1)
+    assert np.array_equal(after, fresh[-20:])
+
+
+@every_shape
+@examples
+@given(length=st.integers(0, 100))
+def test_a_warm_cache_equals_a_cold_one(model: CpuModel, alone: FloatArray, length: int) -> None:
+    start(model, tokens(CONTEXT)[:length] + tokens(100 - length, seed=3))
+    model.forward(tokens(28, seed=4))
+    model.truncate(length)
+    assert np.array_equal(extend(model, tokens(CONTEXT)[length:]), alone[length:])
+
+
+@every_shape
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("variant", variants())
+def test_threads_change_nothing(small: Checkpoint, variant: str, threads: int) -> None:
+    one, many = (CpuModel(small.cpu_weights, CONTEXT, count, variant) for count in (1, threads))
+    assert np.array_equal(run(many, tokens(90), chunk=13), run(one, tokens(90)))
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_rows_of_tiny_are_bitwise_their_own(tiny: Checkpoint, variant: str) -> None:
+    token_ids = tokens(24, vocab=tiny.spec.shape.vocab)
+    model = CpuModel(tiny.cpu_weights, 64, 2, variant)
+    alone = run(model, token_ids, chunk=1)
+    assert np.array_equal(run(model, token_ids, chunk=24), alone)
+    model.truncate(16)
+    twice = [*token_ids[16:], *token_ids[16:]]
+    tree = model.forward(twice, range(16), [-1, *range(7), -1, *range(8, 15)])
+    assert np.array_equal(tree.logits, np.concatenate([alone[16:], alone[16:]]))
+
+
+# ---- refused
+
+
+@one_model
+@pytest.mark.parametrize(
+    ("token_ids", "rows", "parents"),
+    [
+        ([], (), None),
+        (tokens(65), (), None),
+        ([VOCAB], (), None),
+        ([-1], (), None),
+        ([1, 2], (2,), None),
+        ([1, 2], (-1,), None),
+        ([1, 2], (), [-1]),
+        ([1, 2], (), [-1, 1]),
+        ([1, 2], (), [-2, 0]),
+    ],
+)
+def test_rows_that_cannot_be_run_are_refused(
+    model: CpuModel, token_ids: list[int], rows: tuple[int, ...], parents: list[int] | None
+) -> None:
+    start(model, tokens(3))
+    with pytest.raises(ValueError):
+        model.forward(token_ids, rows, parents)
+    assert model.length == 3
+
+
+@one_model
+def test_a_full_cache_says_so(model: CpuModel) -> None:
+    start(model, tokens(CONTEXT))
+    with pytest.raises(ValueError, match="0 left"):
+        model.forward([1])
+    with pytest.raises(ValueError, match="truncate"):
+        model.truncate(CONTEXT + 1)
+
+
+@one_model
+@pytest.mark.parametrize("variant", variants())
+def test_a_variant_can_be_forced(small: Checkpoint, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIANT, variant)
+    assert CpuModel(small.cpu_weights, CONTEXT).variant == variant
+
+
+@one_model
+def test_an_unknown_variant_is_named(small: Checkpoint) -> None:
+    with pytest.raises(EngineUnavailable, match=r"abacus.*portable"):
+        CpuModel(small.cpu_weights, CONTEXT, variant="abacus")
+
+
+@one_model
+def test_a_cut_file_is_named(small: Checkpoint, tmp_path: Path) -> None:
+    cut = tmp_path / "cpu.gdw"
+    cut.write_bytes(small.cpu_weights.read_bytes()[:-64])
+    with pytest.raises(WeightsCorrupt, match=r"cpu\.gdw"):
+        CpuModel(cut, CONTEXT)
