@@ -3,9 +3,9 @@
 Special tokens come from the template alone: one that stands in the user's text is plain text. Line breaks are \\n to
 the model. Knows nothing of how text is chosen, nor of what becomes of the answer.
 
-Where the prompt ends with the text before the cursor, it would end in the middle of what the model knows as one token:
-after "    retu" no model says "rn". So the last word is left out together with the marks and the blank before it, and
-the model has to begin with it (`Prompt.lead`, `Opening`): token healing (Lundberg 2023).
+The text before the cursor seldom ends where a token does: after "    retu" no model says "rn". So the last word is left
+out together with the marks and the blank before it, and the model has to begin with it (`Prompt.lead`, `Opening`):
+token healing (Lundberg 2023). In a template that does not end with this text the middle begins that much earlier.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Prompter:
     def build(self, context: Context, max_new_tokens: int) -> Prompt:
         parts = self._parts if fills(context) else PLAIN
         prefix = for_model(context.prefix)
-        lead = unfinished(prefix) if parts[-1] == FimTemplate.PREFIX else ""
+        lead = unfinished(prefix)
         token_ids, stable = list(self._start), len(self._start)
         for part in parts:
             if part == FimTemplate.PREFIX:

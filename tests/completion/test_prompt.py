@@ -29,9 +29,9 @@ def test_suffix_first() -> None:
 
 def test_prefix_first() -> None:
     prompt = build("a\nx = ", fim=(PREFIX_FIRST,))
-    expected = [SPECIAL["<|fim_prefix|>"], *b"a\nx = ", SPECIAL["<|fim_suffix|>"], *BEHIND.encode(), MIDDLE]
+    expected = [SPECIAL["<|fim_prefix|>"], *b"a\nx =", SPECIAL["<|fim_suffix|>"], *BEHIND.encode(), MIDDLE]
     assert list(prompt.token_ids) == expected
-    assert prompt.lead == ""
+    assert prompt.lead == " "
 
 
 def test_no_template_or_hardly_any_suffix_gives_the_plain_text() -> None:

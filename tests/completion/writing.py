@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ghostdraft.completion.context import DEFAULT_WINDOW, Window
 from ghostdraft.completion.engine import Engine
-from ghostdraft.completion.prompt import for_model
+from ghostdraft.completion.prompt import for_model, unfinished
 from ghostdraft.completion.scene import Scene, look
 from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Completion, Snapshot
@@ -58,7 +58,7 @@ def writer_of(snapshot: Snapshot, writes: str | Sequence[int], fim: tuple[FimTem
     line = list(before[before.rfind("\n") + 1 :].encode())
 
     in_middle = fim and fim[0].order is FimOrder.PREFIX_FIRST
-    whole = [*answer, END] if in_middle else [*line, *answer, END]
+    whole = [*unfinished(before).encode(), *answer, END] if in_middle else [*line, *answer, END]
 
     def next_token(tokens: Tokens) -> int:
         for written in range(min(len(whole) - 1, len(tokens)), -1, -1):
