@@ -65,7 +65,7 @@ def test(*arguments: str) -> None:
 
 @task
 def full() -> None:
-    """Run what `test` leaves out: the slow tests and the bench."""
+    """Run what `test` leaves out: the slow tests, fidelity to float32 among them, and the bench."""
     install("test")
     run(PYTHON, "-m", "pytest", "-m", "slow")
     bench()
