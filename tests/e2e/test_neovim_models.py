@@ -1,10 +1,10 @@
-"""Ghost text of real models in a real Neovim."""
+"""Ghost text of real models in a real Neovim, on the screen and then in the file."""
 
 from __future__ import annotations
 
 import json.encoder
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,11 @@ pytestmark = pytest.mark.editors
 
 SERVER = [sys.executable, "-P", "-m", "ghostdraft.lsp_server", "serve", "--stdio"]
 PATIENT = {"default": {"budget_ms": 600_000}}  # the machine may be busy with other things
-PREFIX, _, SUFFIX = Path(json.encoder.__file__).read_text("utf-8").partition("_circular = check_circular\n")
+LINE = "self.check_circular = check_circular"
+ENCODER = Path(json.encoder.__file__).read_text("utf-8").replace(LINE, "self.check<cursor>")
+AVERAGES = (Path(__file__).parents[1] / "data" / "averages.py.txt").read_text("utf-8")
+
+Start = Callable[[str, str], Neovim]
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.model(name)) for name in ("tiny", "starter")])
@@ -24,32 +28,54 @@ def model(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def neovim(tmp_path: Path, model: str) -> Iterator[Neovim]:
-    """Open at json/encoder.py, of which a line is cut short."""
-    options = {"model": model, "languages": PATIENT}
-    neovim = Neovim(tmp_path, SERVER, "encoder.py", f"{PREFIX[:-1]}\n{SUFFIX}", options=options)
-    yield neovim
-    neovim.close()
+def start(tmp_path: Path, model: str) -> Iterator[Start]:
+    """Opens a file whose <cursor> is left out."""
+    opened: list[Neovim] = []
+
+    def start(name: str, text: str) -> Neovim:
+        options = {"model": model, "languages": PATIENT}
+        opened.append(Neovim(tmp_path, SERVER, name, text.replace("<cursor>", ""), options=options))
+        opened[-1].wait(lambda: "ghostdraft: ready" in "\n".join(opened[-1].screen()), "the model", seconds=120)
+        return opened[-1]
+
+    yield start
+    for neovim in opened:
+        neovim.close()
 
 
 @pytest.mark.timeout(600)
-def test_a_model_writes_into_a_file_of_the_standard_library(neovim: Neovim, model: str) -> None:
-    neovim.wait(lambda: "ghostdraft: ready" in "\n".join(neovim.screen()), "the model", seconds=120)
-    neovim.type(f":{PREFIX.count(chr(10)) + 1}")
-    neovim.press("Enter")
-    neovim.type("zzAk")
-    neovim.wait(lambda: neovim.evaluate("require('ghostdraft.suggest').visible()") == "true", "ghost text", seconds=300)
-    shown = text_rows(neovim)
-    neovim.picture(f"neovim-{model}")
+def test_a_model_writes_into_a_file_of_the_standard_library(start: Start, model: str) -> None:
+    neovim = start("encoder.py", ENCODER)
+    shown = show_and_accept(neovim, ENCODER, f"neovim-{model}-encoder")
     if model == "starter":
-        neovim.says("        self.check_circular = check_circular")
+        assert LINE in shown[0]
+
+
+@pytest.mark.timeout(600)
+def test_a_model_writes_the_body_of_a_block(start: Start, model: str) -> None:
+    neovim = start("averages.py", AVERAGES)
+    shown = show_and_accept(neovim, AVERAGES, f"neovim-{model}-averages")
+    if model == "starter":
+        assert "self.mean" in shown[1]
+
+
+def show_and_accept(neovim: Neovim, text: str, picture: str) -> list[str]:
+    """The rows of the screen from the cursor's line on; the same must stand there once it is accepted."""
+    before, _, behind = text.partition("<cursor>")
+    neovim.evaluate(f"vim.fn.cursor({before.count(chr(10)) + 1}, 1)")
+    neovim.type("ztA")
+    visible = "require('ghostdraft.suggest').visible()"
+    neovim.wait(lambda: neovim.evaluate(visible) == "true", "ghost text", seconds=300)
+    shown = rows(neovim)
+    neovim.picture(picture)
     neovim.press("Tab")
-    neovim.wait(lambda: neovim.saved() != f"{PREFIX}\n{SUFFIX}", "the text")
-    assert neovim.saved().startswith(PREFIX)
-    assert neovim.saved().endswith(f"\n{SUFFIX}")
-    assert text_rows(neovim)[: len(shown)] == shown
+    neovim.wait(lambda: neovim.saved() != before + behind, "the text")
+    assert neovim.saved().startswith(before)
+    assert neovim.saved().endswith(behind)
+    assert rows(neovim) == shown
+    return shown
 
 
-def text_rows(neovim: Neovim) -> list[str]:
-    """The screen from the cursor's line on, which stands in its middle, without the lines at the bottom."""
-    return [row.rstrip() for row in neovim.screen()[8:-2]]
+def rows(neovim: Neovim) -> list[str]:
+    """What the screen shows, without its last two lines, which tell of other things."""
+    return [row.rstrip() for row in neovim.screen()[:-2]]

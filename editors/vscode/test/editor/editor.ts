@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 
-const checkout = resolve(__dirname, "../../../../..");
+export const checkout = resolve(__dirname, "../../../../..");
 const extension = join(checkout, "editors/vscode");
 export const artefacts = join(checkout, ".cache/artefacts");
 export const python = process.env.GHOSTDRAFT_PYTHON ?? "python3";
@@ -20,6 +20,7 @@ const QUIET = {
   "editor.suggestOnTriggerCharacters": false,
   "editor.wordBasedSuggestions": "off",
   "editor.fontSize": 15,
+  "editor.minimap.enabled": false,
   "extensions.autoCheckUpdates": false,
   "files.autoSave": "off",
   "security.workspace.trust.startupPrompt": "never",

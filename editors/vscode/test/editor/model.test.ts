@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { Editor, python } from "./editor";
+import { checkout, Editor, python } from "./editor";
 
 const LINE = "        self.check_circular = check_circular";
 const TYPED = "        self.check";
@@ -13,6 +14,15 @@ const PATIENT = { default: { budget_ms: 600_000 } }; // the machine may be busy 
 for (const model of ["tiny", "starter"])
   describe(model, () => {
     let editor: Editor;
+
+    async function puts(name: string, prefix: string, key: string, suffix: string): Promise<string> {
+      await editor.open(name, prefix, suffix);
+      const shown = await editor.wake(key, 300);
+      await editor.screenshot(`vscode-${model}-${name}`);
+      await editor.press("Tab");
+      assert.equal(await editor.saved(name), `${prefix}${key}${shown}${suffix}`);
+      return shown;
+    }
 
     before(async () => {
       execFileSync(python, ["-P", "-m", "ghostdraft.lsp_server", "models", "pull", model], { stdio: "ignore" });
@@ -28,12 +38,16 @@ for (const model of ["tiny", "starter"])
 
     test("writes into a file of the standard library, and Tab puts exactly that", async () => {
       const [prefix, suffix] = encoder();
-      await editor.open("encoder.py", prefix, suffix);
-      const shown = await editor.wake("k", 300);
+      const shown = await puts("encoder.py", prefix, "k", suffix);
       if (model === "starter") assert.match(shown, /^_circular = check_circular/);
-      await editor.screenshot(`vscode-${model}`);
-      await editor.press("Tab");
-      assert.equal(await editor.saved("encoder.py"), `${prefix}k${shown}${suffix}`);
+    });
+
+    test("writes the body of a block", async () => {
+      const [prefix = "", suffix] = readFileSync(join(checkout, "tests/data/averages.py.txt"), "utf8").split(
+        "<cursor>",
+      );
+      const shown = await puts("averages.py", prefix.slice(0, -1), " ", suffix ?? "");
+      if (model === "starter") assert.match(shown, /^self\.count \+= 1\n +self\.mean/);
     });
   });
 
