@@ -27,9 +27,13 @@ class Buffers:
         self._known: OrderedDict[str, Tokens] = OrderedDict()
 
     def tokens(self, snapshot: Snapshot) -> list[Tokens]:
-        """The blocks of the snapshot's own text, then those of the other buffers of its language."""
-        start = max(0, snapshot.cursor - REACH // 2)
-        texts = [snapshot.text[start : start + REACH]]
+        """The blocks of the snapshot's own text, then those of the other buffers of its language.
+
+        The own text is cut at the cursor: what stands behind it would else be copied as what comes next.
+        """
+        text, cursor = snapshot.text, snapshot.cursor
+        start = max(0, cursor - REACH // 2)
+        texts = [text[start:cursor], text[cursor : start + REACH]]
         texts += [other.text[:REACH] for other in snapshot.others if other.language_id == snapshot.language_id]
         new = 0
         found = []

@@ -199,6 +199,13 @@ def test_an_edit_costs_one_block_of_the_buffers() -> None:
     assert 1 <= tokenizer.encoded - before <= 3
 
 
+def test_no_block_reaches_over_the_cursor() -> None:
+    """A drafter would copy what stands behind the cursor as what comes next."""
+    before, behind = "one = 1\ntwo = ", "\nthree = 3\n"
+    found = Buffers(TOKENIZER).tokens(Snapshot("file:///a", 1, "python", before + behind, len(before)))
+    assert [bytes(block).decode() for block in found] == [before, behind]
+
+
 def test_a_cold_start_does_not_tokenise_everything_at_once() -> None:
     tokenizer = CountingTokenizer()
     text = "".join(f"name_{i} = {i}\n" for i in range(20_000))
