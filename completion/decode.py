@@ -145,7 +145,8 @@ class Decoder:
     def _step(self, last: int, remaining: int, stop_tokens: Collection[int], rng: np.random.Generator) -> Step:
         """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
         started = time.perf_counter()
-        draft = worth_their_rows(self.drafter.propose(min(remaining, self._room()) - 1), self._cost)
+        room = min(remaining, self._room()) - 1
+        draft = worth_their_rows(self.drafter.propose(room).first(room), self._cost)
         result = self.model.forward(
             (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
         )

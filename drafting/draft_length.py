@@ -60,5 +60,4 @@ def worth_their_rows(draft: Draft, cost: PassCost) -> Draft:
     if draft.chances is None:
         return draft
     least = cost.least_chance
-    length = next((i for i, chance in enumerate(draft.chances) if chance <= least), len(draft))
-    return Draft(draft.token_ids[:length], draft.parents[:length], None, draft.chances[:length])
+    return draft.first(next((i for i, chance in enumerate(draft.chances) if chance <= least), len(draft)))

@@ -35,6 +35,17 @@ class Draft:
         parents = tuple(range(-1, len(token_ids) - 1))
         return Draft(tuple(token_ids), parents, probs, None if chances is None else tuple(chances))
 
+    def first(self, count: int) -> Draft:
+        """The draft without the tokens behind the first `count`. Parents stand before their children, so it is whole.
+
+        For drawn tokens `count` must not depend on what was drawn.
+        """
+        if count >= len(self):
+            return self
+        probs = None if self.probs is None else self.probs[:count]
+        chances = None if self.chances is None else self.chances[:count]
+        return Draft(self.token_ids[:count], self.parents[:count], probs, chances)
+
     def __len__(self) -> int:
         return len(self.token_ids)
 

@@ -171,6 +171,13 @@ def test_the_number_of_new_tokens_is_kept_inside_an_accepted_run(most: int) -> N
     assert len(kept(drafted)) == len(PROMPT) - 1 + most
 
 
+@given(random_plans(), st.integers(1, 12), st.integers(5, 12))
+def test_a_drafter_that_proposes_more_than_allowed_changes_nothing(plan: Plan, most: int, context: int) -> None:
+    hostile = FakeDrafter(lambda tokens, _: plan(tokens, 10))
+    drafted = decoder(hostile, max_rows=3, context=context)
+    assert generated(steps_of(drafted, most=most)) == one_by_one(PROMPT, min(most, context - len(PROMPT) + 1))
+
+
 @pytest.mark.parametrize("drafter", [NoDrafter(), FakeDrafter(oracle)])
 @pytest.mark.parametrize("context", [3, 4, 5, 12])
 def test_a_full_context_ends_the_run(context: int, drafter: Drafter) -> None:
