@@ -19,7 +19,7 @@ from ghostdraft.models.types import FimTemplate, ModelSpec, Tokenizer
 
 LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
-LEAST_SUFFIX = 4  # lines that are not blank: with fewer behind the cursor, models do better without
+LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
 PLAIN = (FimTemplate.PREFIX,)
