@@ -123,10 +123,10 @@ class NgramDrafter:
 
     def _longest_match(self) -> tuple[Block | GrowingBlock, int] | None:
         """Where the last n written tokens stood before, and the position of what followed them there."""
-        written = self._written.tokens
+        blocks: list[Block | GrowingBlock] = [self._written, *self._blocks.values()]
         for n in self._sizes:
-            gram = tuple(written[-n:])
-            for block in (self._written, *self._blocks.values()):
+            gram = tuple(self._written.tokens[-n:])
+            for block in blocks:
                 if position := block.follows.get(gram):  # never 0: the gram stands before it
                     return block, position
         return None
