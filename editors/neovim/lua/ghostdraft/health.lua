@@ -3,7 +3,7 @@
 local M = {}
 
 local health = vim.health
-local INSTALL = "pip install ghostdraft, then ghostdraft models pull starter"
+local INSTALL = "Install the server (:help ghostdraft-start), then: ghostdraft models pull starter"
 
 local function check_neovim()
   local native = require("ghostdraft.native").present()

@@ -46,7 +46,7 @@ for (const model of ["tiny", "starter"])
     test("writes the body of a block when asked by hand", async () => {
       const [prefix = "", suffix = ""] = read(join(checkout, "tests/data/averages.py.txt")).split("<cursor>");
       await editor.open("averages.py", prefix, suffix);
-      await editor.press("Alt+Backslash");
+      await editor.command("Trigger Inline Suggestion");
       await editor.until(
         async () => (await editor.ghost()) !== "",
         () => "ghost text",

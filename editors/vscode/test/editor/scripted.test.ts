@@ -87,6 +87,14 @@ test("typing what is suggested keeps it, typing anything else drops it", async (
   await editor.ghostIs("");
 });
 
+test("asked by hand, the server knows it", async () => {
+  await editor.open("hand.py", "total = su");
+  await editor.command("Trigger Inline Suggestion");
+  await editor.ghostIs("m(values)");
+  const kinds = script.told("textDocument/inlineCompletion").map(({ context }) => context.triggerKind);
+  assert.equal(kinds.at(-1), 1);
+});
+
 test("Escape drops it, and Tab indents again", async () => {
   await editor.open("escape.py", "");
   await editor.type("total = su");
