@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -81,7 +81,7 @@ LINE_LANGUAGES = frozenset({"html", "toml", "sql"})  # no rule for their blocks:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`indent`: columns of its header line; `start`: where that line begins, in code points from the cursor."""
+    """`indent`: columns of its header's first line; `start`: where that begins, in code points from the cursor."""
 
     sign: Sign
     indent: int
@@ -106,14 +106,33 @@ def outline(leaves: Sequence[Leaf]) -> Outline:
             continue
         last = leaf.kind
         strings += (last == "string_start") - (last == "string_end")
-        depth += len(found[1]) if (found := OPENERS.fullmatch(last)) else 0
-        depth = max(0, depth - (len(found[1]) if (found := CLOSERS.fullmatch(last)) else 0))
+        depth = max(0, depth + _brackets(OPENERS, leaf) - _brackets(CLOSERS, leaf))
     ticks = sum(leaf.kind == "`" for leaf in leaves)
     return Outline(depth, last, strings > 0 or ticks % 2 == 1)
 
 
+def _brackets(kind: re.Pattern[str], leaf: Leaf) -> int:
+    """How many brackets of this kind the token is: "((" is two."""
+    found = kind.fullmatch(leaf.kind)
+    return len(found[1]) if found else 0
+
+
+def header_start(leaves: Sequence[Leaf], line_of: Callable[[int], int]) -> int:
+    """Where the statement begins that ends with these leaves: at the line that holds the opener of every bracket
+    which is closed on the last one. `line_of`: from a place to where its line begins."""
+    start = line_of(leaves[-1].start)
+    closed = 0
+    for leaf in reversed(leaves):
+        if leaf.start < start and not closed:
+            break
+        start = min(start, line_of(leaf.start))
+        closed += _brackets(CLOSERS, leaf)
+        closed = max(0, closed - _brackets(OPENERS, leaf))
+    return start
+
+
 def block_opened(leaves: Sequence[Leaf], indent: int, start: int, language_id: str) -> Block | None:
-    """The block that a line with these tokens opens."""
+    """The block that a header of these tokens opens."""
     if language_id in LINE_LANGUAGES:
         return None
     line = outline(leaves)

@@ -62,7 +62,7 @@ def suffix_range(text: str, cursor: int, most: int) -> tuple[int, int]:
     """
     seen, own_end = text[cursor : cursor + most], line_end(text, cursor)
     code = cursor + len(seen) - len(seen.lstrip(CLOSING))
-    newline = text.rfind("\n", cursor, code)
+    newline = max(text.rfind("\n", cursor, code), text.rfind("\r", cursor, code))
     begin = newline if newline >= 0 else own_end if code >= own_end else cursor
     if len(text) - begin <= most:
         return begin, len(text)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, indentation
+from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, header_start, indentation
 from ghostdraft.completion.brackets import open_quote
 from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
@@ -23,6 +23,7 @@ Leaves = Callable[[str, int | None, int], Sequence[Leaf]]
 @dataclass(frozen=True, slots=True)
 class Scene:
     language_id: str
+    before: str  # the text up to the cursor, as far as is looked
     line: str  # of the cursor's line what stands before the cursor
     rest: str  # and what stands behind it
     preceding: tuple[str, ...] = ()  # lines before it that are not blank, the nearest last
@@ -43,6 +44,17 @@ class Scene:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""
         return not self.following or columns(self.following[0]) <= indent
 
+    def block_at(self, suggestion: str, end: int) -> Block | None:
+        """The block that the line opens which ends at `end`, in code points from the cursor, once `suggestion` stands
+        there."""
+        leaves = self.leaves(suggestion, None, end) if self.leaves else ()
+        if not leaves:
+            return None
+        text, cursor = self.before + suggestion, len(self.before)
+        start = header_start(leaves, lambda place: line_start(text, cursor + place) - cursor)
+        header = [leaf for leaf in leaves if leaf.start >= start]
+        return block_opened(header, columns(text[cursor + start :]), start, self.language_id)
+
 
 def look(snapshot: Snapshot, trees: Trees) -> Scene:
     """The scene of the cursor; costs an incremental parse."""
@@ -53,6 +65,7 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
     quote = "" if literal is Literal.COMMENT else open_quote(text[start:cursor])
     scene = Scene(
         language_id=snapshot.language_id,
+        before=text[max(0, cursor - SIGHT) : cursor],
         line=text[start:cursor],
         rest=text[cursor:end],
         preceding=tuple(filter(str.strip, before))[-3:],
@@ -63,7 +76,7 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         eol=_eol(text, start, end),
         leaves=leaves,
     )
-    return replace(scene, block=_missing_body(scene, text, cursor))
+    return replace(scene, block=_missing_body(scene))
 
 
 def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None]:
@@ -74,18 +87,13 @@ def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | 
     return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves
 
 
-def _missing_body(scene: Scene, text: str, cursor: int) -> Block | None:
+def _missing_body(scene: Scene) -> Block | None:
     """The block whose header is the last code before the cursor's empty line, where it has no body yet."""
     if scene.leaves is None or scene.literal or scene.line.strip() or not scene.rest_closes:
         return None
-    leaves = scene.leaves("", None, 0)
-    last = header_before(leaves)
-    if last is None:
-        return None
-    start = line_start(text, cursor + last.start)
-    indent = columns(text[start:cursor])
-    header = [leaf for leaf in leaves if start - cursor <= leaf.start <= last.start]
-    return block_opened(header, indent, start - cursor, scene.language_id) if scene.body_missing(indent) else None
+    last = header_before(scene.leaves("", None, 0))
+    block = scene.block_at("", last.end) if last else None
+    return block if block and scene.body_missing(block.indent) else None
 
 
 def _indent(lines: Sequence[str]) -> str:

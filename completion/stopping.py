@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ghostdraft.completion.blocks import Block, Outline, Sign, block_opened, columns, outline
+from ghostdraft.completion.blocks import Block, Outline, Sign, columns, outline
 from ghostdraft.completion.brackets import CLOSERS, left_open, unmatched_closers
 from ghostdraft.completion.scene import Scene
 from ghostdraft.completion.types import StopReason
@@ -178,16 +178,13 @@ class Stopper:
 
     def _opened(self) -> Block | None:
         """The block that the last line opens, if there may be one."""
-        scene, line = self._scene, self._lines[-1]
-        may_go_on = scene.rest_closes and not scene.literal and scene.body_missing(columns(line.text))
-        return self._block_at(line) if may_go_on else None
+        if self._scene.literal or not self._scene.rest_closes:
+            return None
+        block = self._block_at(self._lines[-1])
+        return block if block and self._scene.body_missing(block.indent) else None
 
     def _block_at(self, line: _Line) -> Block | None:
-        if self._scene.leaves is None:
-            return None
-        start = line.start or -len(self._scene.line)
-        leaves = self._scene.leaves(self.text[: line.end], start, line.end)
-        return block_opened(leaves, columns(line.text), start, self._scene.language_id)
+        return self._scene.block_at(self.text[: line.end], line.end)
 
     def _outline_to(self, at: int) -> Outline:
         if self._scene.leaves is None or self._block is None:

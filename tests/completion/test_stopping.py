@@ -74,6 +74,9 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         ("class A:\n    def f(self):\n        ¦\n", "a\n        b\n    c", "a\n        b", StopReason.BLOCK, "python"),
         ("def f():  # note\n    ¦\n", "a\n    b\nc", "a\n    b", StopReason.BLOCK, "python"),
         ('def f():\n    """Doc.\n    If:\n    """\n    ¦\n', "a\n    b\nc", "a\n    b", StopReason.BLOCK, "python"),
+        ("def f(a,\n      b):\n    ¦\n", "c\n    d\ne", "c\n    d", StopReason.BLOCK, "python"),
+        ("def f(a,\n      b=[1,\n         2])¦\n", ":\n    c\nd", ":\n    c", StopReason.BLOCK, "python"),
+        ("if f(\n    a\n):¦\nb\n", "\n    c\nd", "\n    c", StopReason.BLOCK, "python"),
         # none, where the line only looks as if it opened one
         ("x = lambda¦\n", ": 0  # :\ny", ": 0  # :", StopReason.LINE, "python"),
         ("# if x¦\n", ":\n# y\n", ":", StopReason.LINE, "python"),
@@ -87,6 +90,7 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         ("x = [¦\n", "\n  1,\n  2,\n]\ny", "\n  1,\n  2,\n]", StopReason.BLOCK, "python"),
         ("fn f<'a>(x: &'a str) {¦\n", "\n    g('{');\n}\nfn", "\n    g('{');\n}", StopReason.BLOCK, "rust"),
         ("switch x {¦\n", "\ncase 1:\n\ty()\n}\nz", "\ncase 1:\n\ty()\n}", StopReason.BLOCK, "go"),
+        ("int f(int a,\n      int b) {¦\n}\n", "\n  c();\n}\n", "\n  c();", StopReason.BLOCK, "c"),
         # a block by its words
         ("def f¦\n", "\n  if x\n    y\n  end\nend\nz\n", "\n  if x\n    y\n  end\nend", StopReason.BLOCK, "ruby"),
         ("if x then¦\n", "\n  y()\nelse\n  z()\nend\nw\n", "\n  y()\nelse\n  z()\nend", StopReason.BLOCK, "lua"),
