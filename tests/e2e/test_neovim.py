@@ -92,6 +92,19 @@ def test_several_lines_are_shown_between_those_that_are_there(start: Start) -> N
     assert neovim.evaluate("vim.fn.col('.')") == str(len("    def edge") + 1)
 
 
+def test_entering_insert_mode_asks(start: Start) -> None:
+    neovim = start("total = su\n")
+    neovim.type("$i")
+    neovim.stays("total = su", seconds=STAYS_AWAY)
+    neovim.press("Escape")
+    neovim.type("i")
+    neovim.press("Right", "Right")
+    neovim.shows("total = sum(values)")
+    neovim.press("Escape")
+    neovim.type("a")
+    neovim.shows("total = sum(values)")
+
+
 def test_undo_takes_back_what_was_accepted_and_no_more(start: Start) -> None:
     neovim = start()
     neovim.type("itotal = su")

@@ -43,7 +43,7 @@ end
 
 function M.restart()
   M.enable(false)
-  vim.defer_fn(M.enable, 500)
+  M.enable(true)
 end
 
 --- @return boolean

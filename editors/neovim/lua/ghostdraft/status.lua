@@ -6,6 +6,7 @@ local STATES = { off = "off", loading = "loading", ready = "ready", error = "in 
 
 --- @type { state: string, model: string?, message: string? }
 local current = { state = "off" }
+local reporter = nil --- @type integer? the client that reported last
 
 local function set(status)
   current = status
@@ -16,15 +17,19 @@ local function set(status)
 end
 
 --- Handler of the notification `ghostdraft/status`.
-function M.received(_, params)
+function M.received(_, params, context)
+  reporter = context.client_id
   if type(params) ~= "table" or not STATES[params.state] then
     params = { state = "error", message = "The server sent no state." }
   end
   set(params)
 end
 
---- Callback for the end of the server's process.
-function M.exited(code)
+--- Callback for the end of a server's process; that of one which was replaced meanwhile says nothing.
+function M.exited(code, _, client_id)
+  if reporter and reporter ~= client_id then
+    return
+  end
   if code == 0 then
     set({ state = "off" })
   else
