@@ -8,7 +8,7 @@
     repetition   a line for the third time, a cycle of lines, or a line that runs in circles: up to the first repeat
     end_of_text  the model ended it: all of it
     max_tokens   whole lines, or of a single line all there is
-    deadline     whole lines, or nothing; with either, none at the end that opens a block
+    deadline     whole lines, or nothing; with either, none at the end that leaves something open
 
 Several lines are allowed where the line that is being written opens a block, or where the cursor stands on an empty
 line and begins the missing body of a block; where nothing deeper stands behind the cursor; never inside a string or
@@ -62,6 +62,7 @@ class Stopper:
         self._blank_lines = 0
         self._lines: list[_Line] = []
         self._outline = self._outline_to(0)
+        self._opened_depth = self._outline.depth
         self._stop: Stop | None = None
 
     def feed(self, piece: str) -> Stop | None:
@@ -114,10 +115,10 @@ class Stopper:
         return None
 
     def _ends_before(self, block: Block, char: str, depth: int) -> bool:
-        """The last closer is next and stands behind the cursor; or the lines have left the block without closing it."""
+        """The block's own closer is next and stands behind the cursor; or the lines have left the block unclosed."""
         if char in CLOSERS:
-            own = columns(self._scene.following[0]) == block.indent if self._scene.following else False
-            return own and self._outline.depth == 1 and self._stands_behind(char)
+            own = self._stands_behind(char) and columns(self._scene.following[0]) == block.indent
+            return own and self._outline.depth <= self._opened_depth
         return depth < block.indent and char != "#"
 
     def _stands_behind(self, closer: str) -> bool:
@@ -170,6 +171,7 @@ class Stopper:
         if self._block is None:
             self._block = self._opened()
             self._outline = self._outline_to(at)
+            self._opened_depth = self._outline.depth
             return None if self._block else Stop(StopReason.LINE, at)
         self._outline = self._outline_to(at)
         if self._block.sign is Sign.BRACKET and self._outline.depth == 0:
@@ -243,9 +245,21 @@ class Stopper:
             return 0
         if reason is StopReason.END_OF_TEXT:
             return len(self.text)
-        while len(self._lines) > 1 and self._block_at(self._lines[-1]):
-            self._lines.pop()
-        return self._kept() or (0 if reason is StopReason.DEADLINE else len(self.text))
+        return self._end_of_whole_lines() or (0 if reason is StopReason.DEADLINE else len(self.text))
+
+    def _end_of_whole_lines(self) -> int:
+        """Behind the last line at which no bracket is open within the block and no block was just opened; behind the
+        first line where there is none."""
+        block, lines = self._block, list(self._lines)
+        leaves = self._scene.leaves(self.text, block.start, len(self.text)) if block and self._scene.leaves else ()
+
+        def is_open(line: _Line) -> bool:
+            written = outline([leaf for leaf in leaves if leaf.end <= line.end])
+            return written.depth > self._opened_depth or self._block_at(line) is not None
+
+        while len(lines) > 1 and is_open(lines[-1]):
+            lines.pop()
+        return lines[-1].end if lines else 0
 
 
 def _telling(line: str) -> bool:

@@ -87,6 +87,7 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         ("if (x) {¦\n", "\n  y();\n}\nz();", "\n  y();\n}", StopReason.BLOCK, "javascript"),
         ("if (x) {¦\n", "\n  y();\n} else {\n  z();\n}\n", "\n  y();\n} else {\n  z();\n}", StopReason.BLOCK, "c"),
         ("f(() => {¦\n", "\n  y('}');\n});\nw", "\n  y('}');\n});", StopReason.BLOCK, "javascript"),
+        ("f(() => {¦\n});\n", "\n  g({\n    a\n  });\n});", "\n  g({\n    a\n  });", StopReason.BLOCK, "typescript"),
         ("x = [¦\n", "\n  1,\n  2,\n]\ny", "\n  1,\n  2,\n]", StopReason.BLOCK, "python"),
         ("fn f<'a>(x: &'a str) {¦\n", "\n    g('{');\n}\nfn", "\n    g('{');\n}", StopReason.BLOCK, "rust"),
         ("switch x {¦\n", "\ncase 1:\n\ty()\n}\nz", "\ncase 1:\n\ty()\n}", StopReason.BLOCK, "go"),
@@ -153,3 +154,9 @@ def test_a_block_that_did_not_end_ends_with_no_header(reason: StopReason) -> Non
     stopper = Stopper(scene_at("¦\n"))
     assert stopper.feed("if x:\n    y") is None
     assert stopper.close(reason).keep == len("if x:")
+
+
+def test_a_block_that_did_not_end_ends_with_no_half_statement() -> None:
+    stopper = Stopper(scene_at("void f() {¦\n", "c"))
+    assert stopper.feed("\n  a();\n  if (x &&\n      y) {\n    b();\n    c(1,\n") is None
+    assert stopper.close(StopReason.MAX_TOKENS).keep == len("\n  a();")
