@@ -138,11 +138,11 @@ def block_opened(leaves: Sequence[Leaf], indent: int, start: int, language_id: s
     line = outline(leaves)
     if line.literal:
         return None
+    words = WORDS.get(language_id)
     if line.depth > 0:
-        return Block(Sign.BRACKET, indent, start)
+        return Block(Sign.BRACKET, indent, start, words)
     if line.last == ":" and language_id in COLON_LANGUAGES:
         return Block(Sign.DEDENT, indent, start)
-    words = WORDS.get(language_id)
     if words is not None and _opens_with_word([leaf.kind for leaf in leaves if leaf.kind != "comment"], words):
         return Block(Sign.WORD, indent, start, words)
     return None

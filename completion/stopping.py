@@ -174,9 +174,10 @@ class Stopper:
             self._opened_depth = self._outline.depth
             return None if self._block else Stop(StopReason.LINE, at)
         self._outline = self._outline_to(at)
-        if self._block.sign is Sign.BRACKET and self._outline.depth == 0:
-            return Stop(StopReason.BLOCK, at)
-        return self._word_ends(self._block, at)
+        if stop := self._word_ends(self._block, at):
+            return stop
+        whole = self._block.sign is Sign.BRACKET and self._outline.depth == 0
+        return Stop(StopReason.BLOCK, at) if whole else None
 
     def _opened(self) -> Block | None:
         """The block that the last line opens, if there may be one."""
@@ -194,14 +195,20 @@ class Stopper:
         return outline(self._scene.leaves(self.text[:at], self._block.start, at))
 
     def _word_ends(self, block: Block, at: int) -> Stop | None:
+        """Does the last line end the block with a word, or stand behind the block as none of its words?"""
         line = self._lines[-1]
         if block.words is None or columns(line.text) > block.indent:
             return None
-        word = re.match(r"\w*", line.text.strip())
-        if word and word[0] in block.words.middle:
+        word = _first_word(line.text)
+        if word in block.words.end and self._line_stands_behind(word, block.indent):
+            return Stop(StopReason.BLOCK, self._kept_before(1))
+        if block.sign is not Sign.WORD or word in block.words.middle:
             return None
-        closes = word and word[0] in block.words.end and line.text not in self._scene.following[:1]
-        return Stop(StopReason.BLOCK, at if closes else self._kept_before(1))
+        return Stop(StopReason.BLOCK, at if word in block.words.end else self._kept_before(1))
+
+    def _line_stands_behind(self, word: str, indent: int) -> bool:
+        """Whether the next line behind the cursor begins with this word at this column."""
+        return any(_first_word(line) == word and columns(line) == indent for line in self._scene.following[:1])
 
     def _kept_before(self, lines: int) -> int:
         """The end of what was written before the last `lines` lines."""
@@ -260,6 +267,11 @@ class Stopper:
         while len(lines) > 1 and is_open(lines[-1]):
             lines.pop()
         return lines[-1].end if lines else 0
+
+
+def _first_word(line: str) -> str:
+    found = re.match(r"\s*(\w*)", line)
+    return found[1] if found else ""
 
 
 def _telling(line: str) -> bool:

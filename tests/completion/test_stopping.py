@@ -95,6 +95,8 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         # a block by its words
         ("def f¦\n", "\n  if x\n    y\n  end\nend\nz\n", "\n  if x\n    y\n  end\nend", StopReason.BLOCK, "ruby"),
         ("if x then¦\n", "\n  y()\nelse\n  z()\nend\nw\n", "\n  y()\nelse\n  z()\nend", StopReason.BLOCK, "lua"),
+        ("f(function()¦\nend, 1)\n", "\n  g()\nend)\n", "\n  g()", StopReason.BLOCK, "lua"),
+        ("f(function()¦\n", "\n  g()\nend)\nh", "\n  g()\nend)", StopReason.BLOCK, "lua"),
         ("for i in a; do¦\n", "\n  echo $i\ndone\nx\n", "\n  echo $i\ndone", StopReason.BLOCK, "shellscript"),
         # without a grammar, and in languages without a rule: lines
         ("if x {¦\n", "\n  y\n}\n", "", StopReason.LINE, "plaintext"),

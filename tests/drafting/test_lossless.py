@@ -100,5 +100,6 @@ def test_drafted_is_one_by_one(prompts: Prompts) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_drafted_is_one_by_one_over_two_thousand_tokens(prompts: Prompts) -> None:
     assert_lossless(prompts, count=48, most=48)

@@ -1,7 +1,7 @@
 // The one server process and its language client: brought in line with the settings, one change after the other.
 
 import { homedir } from "node:os";
-import type { LogOutputChannel } from "vscode";
+import { commands, type LogOutputChannel, window } from "vscode";
 import {
   DidChangeConfigurationNotification,
   LanguageClient,
@@ -10,7 +10,7 @@ import {
   State,
   type StateChangeEvent,
 } from "vscode-languageclient/node";
-import { type Command, commandLine, type Machine } from "./launch";
+import { type Command, commandLine, LaunchError, type Machine } from "./launch";
 import { needsRestart, type Settings } from "./settings";
 import { parseStatus, type Status } from "./status";
 
@@ -106,7 +106,13 @@ export class Server {
   private fail(error: unknown): void {
     this.output.error(sentence(error));
     this.report({ state: "error", message: sentence(error) });
+    if (error instanceof LaunchError) void offerSettings(error.message);
   }
+}
+
+async function offerSettings(message: string): Promise<void> {
+  const chosen = await window.showErrorMessage(message, "Open Settings");
+  if (chosen) await commands.executeCommand("workbench.action.openSettings", "ghostdraft.path");
 }
 
 function sentence(error: unknown): string {

@@ -12,6 +12,7 @@ const extension = join(checkout, "editors/vscode");
 export const artefacts = join(checkout, ".cache/artefacts");
 export const python = process.env.GHOSTDRAFT_PYTHON ?? "python3";
 
+const MACHINE_SETTINGS = "user/Machine/settings.json";
 const PATIENCE_S = 90; // for a machine that is busy with other things
 const BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"];
 const QUIET = {
@@ -72,6 +73,11 @@ export class Editor {
     this.process.kill();
     await ended;
     rmSync(this.home, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+  }
+
+  /** Changes the settings of this machine under the running VS Code. */
+  configure(machine: Record<string, unknown>): void {
+    writeFileSync(join(this.home, MACHINE_SETTINGS), JSON.stringify(machine));
   }
 
   /** Opens a new file with this text, the cursor between its two parts. */
@@ -223,7 +229,7 @@ function layOut(home: string, wish: Wish): string {
   for (const name of ["work/.vscode", "user/User", "user/Machine", "extensions"])
     mkdirSync(join(home, name), { recursive: true });
   writeFileSync(join(home, "user/User/settings.json"), JSON.stringify(QUIET));
-  writeFileSync(join(home, "user/Machine/settings.json"), JSON.stringify(wish.machine));
+  writeFileSync(join(home, MACHINE_SETTINGS), JSON.stringify(wish.machine));
   if (wish.workspace) writeFileSync(join(folder, ".vscode/settings.json"), JSON.stringify(wish.workspace));
   return folder;
 }

@@ -41,3 +41,11 @@ test("an error of the server's is seen in the status bar, with its words", async
   await editor.page.waitForTimeout(1000);
   await editor.screenshot("vscode-error");
 });
+
+test("a server that is not there is told of, and started once it is", async () => {
+  editor.configure({ "ghostdraft.path": "/nowhere/ghostdraft" });
+  await editor.statusIs(/ghostdraft\.path names no file/);
+  await editor.page.locator(".notification-toast", { hasText: "ghostdraft.path names no file" }).waitFor();
+  editor.configure({ "ghostdraft.path": script.program });
+  await editor.statusIs(new RegExp(MESSAGE));
+});
