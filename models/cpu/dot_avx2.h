@@ -3,24 +3,24 @@
 // are added up there: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4 and 63 * 127 * 2 * 2 stay below 32768. Quants of 8 bits go as
 // two nibbles.
 
-enum { NAME(AHEAD) = 4096 }; // bytes: how far ahead of its use the weights' stream is asked for
+enum { BYTES = 0 };
+#ifndef DIRECT
+#define DIRECT 8
+#endif
 
 // PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
 #if defined(ENGINE_EMULATION)
 #define PIN(v)
+#define LAY_DOWN(v)
 #else
 #define PIN(v) __asm__("" : "+x"(v))
+#define LAY_DOWN(v) __asm__("" : "+m"(v))
 #endif
-#define LOAD(run, half) _mm256_loadu_si256((const __m256i *)(group + (run) * 64 + (half) * 32))
-#define LOW(run, half) _mm256_and_si256(LOAD(run, half), nibble)
-#define HIGH(run, half) _mm256_and_si256(_mm256_srli_epi16(LOAD(run, half), 4), nibble)
-#define FIFTH(shifted) _mm256_and_si256(shifted, _mm256_set1_epi8(16))
-
 typedef struct { __m256i low[4], high[4]; } NAME(Sums); // of output rows 0 to 7 and 8 to 15
 
-static inline INLINE void NAME(add)(NAME(Sums) *sums, __m256i low, __m256i high, const int8_t *const *q, int column, int R) {
+static inline INLINE void NAME(add)(NAME(Sums) *sums, __m256i low, __m256i high, const int8_t *q, int column, int R) {
   for (int i = 0; i < R; i++) {
-    __m256i x = _mm256_set1_epi32(*(const int32_t *)(q[i] + column * 4));
+    __m256i x = _mm256_set1_epi32(*(const int32_t *)(q + i * GROUP + column * 4));
     sums->low[i] = _mm256_add_epi16(sums->low[i], _mm256_maddubs_epi16(low, x));
     PIN(sums->low[i]);
     sums->high[i] = _mm256_add_epi16(sums->high[i], _mm256_maddubs_epi16(high, x));
@@ -42,37 +42,39 @@ static inline INLINE NAME(Sums) NAME(no_sums)(int R) {
   return sums;
 }
 
-// The products of one group, or of the half of it that begins at column group `from`.
-static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *const *q, int bits, int from, int R) {
+// Half of column group j of a group's quants, as bytes. Quants of 8 bits have 16: their high nibbles, then their low ones.
+static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j, int half) {
   const __m256i nibble = _mm256_set1_epi8(15);
+  const int runs = bits < 6 ? 4 : 8, high = bits == 8 ? j < 8 : j >= 4;
+  const __m256i *at = (const __m256i *)(group + half * 32);
+  if (bits == BYTES) return _mm256_loadu_si256(at + j * 2);
+  __m256i packed = _mm256_loadu_si256(at + j % runs * 2);
+  __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
+  if (bits != 5) return quants;
+  __m256i fifth = _mm256_loadu_si256(at + 8);
+  fifth = high ? _mm256_srli_epi16(fifth, j - 4) : _mm256_slli_epi16(fifth, 4 - j);
+  return _mm256_or_si256(quants, _mm256_and_si256(fifth, _mm256_set1_epi8(16)));
+}
+
+static inline INLINE void NAME(unpack)(const uint8_t *group, uint8_t *quants, int bits) {
+  const int columns = bits == 8 ? 16 : 8;
+  UNROLL(16) for (int j = 0; j < columns; j++)
+    UNROLL(2) for (int half = 0; half < 2; half++) _mm256_store_si256((__m256i *)quants + j * 2 + half, NAME(column)(group, bits, j, half));
+}
+
+// The products of one group, or of its part that has scales of its own; its quants as the file has them, or as BYTES.
+static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, int bits, int form, int part, int R) {
+  const int exact = bits == 5 ? 4 : bits == 6 ? 2 : 8, columns = bits == 8 ? 16 : bits == 6 ? 4 : 8;
   NAME(Sums) sums = NAME(no_sums)(R), narrow = NAME(no_sums)(R);
-  if (bits == 4) {
-    for (int k = 0; k < 4; k++) NAME(add)(&narrow, LOW(k, 0), LOW(k, 1), q, k, R);
-    for (int k = 0; k < 4; k++) NAME(add)(&narrow, HIGH(k, 0), HIGH(k, 1), q, k + 4, R);
-  } else if (bits == 5) {
-#define FIVE(nibbles, k, shift, by) NAME(add)(&narrow, _mm256_or_si256(nibbles(k & 3, 0), FIFTH(shift(LOAD(4, 0), by))), _mm256_or_si256(nibbles(k & 3, 1), FIFTH(shift(LOAD(4, 1), by))), q, k, R)
-    FIVE(LOW, 0, _mm256_slli_epi16, 4);
-    FIVE(LOW, 1, _mm256_slli_epi16, 3);
-    FIVE(LOW, 2, _mm256_slli_epi16, 2);
-    FIVE(LOW, 3, _mm256_slli_epi16, 1);
-    NAME(flush)(&sums, &narrow, 1, R);
-    FIVE(HIGH, 4, _mm256_srli_epi16, 0);
-    FIVE(HIGH, 5, _mm256_srli_epi16, 1);
-    FIVE(HIGH, 6, _mm256_srli_epi16, 2);
-    FIVE(HIGH, 7, _mm256_srli_epi16, 3);
-#undef FIVE
-  } else if (bits == 6) {
-    for (int j = from; j < from + 4; j++) {
-      NAME(add)(&narrow, LOAD(j, 0), LOAD(j, 1), q, j, R);
-      if (j % 2) NAME(flush)(&sums, &narrow, 1, R);
+  UNROLL(16) for (int j = part * columns; j < (part + 1) * columns; j++) {
+    NAME(add)(&narrow, NAME(column)(group, form, j, 0), NAME(column)(group, form, j, 1), q, j % 8, R);
+    if ((j + 1) % exact) continue;
+    NAME(flush)(&sums, &narrow, bits == 8 && j < 8 ? 16 : 1, R);
+    for (int i = 0; i < R && j + 1 < (part + 1) * columns; i++) {
+      LAY_DOWN(sums.low[i]);
+      LAY_DOWN(sums.high[i]);
     }
-    return sums;
-  } else {
-    for (int j = 0; j < 8; j++) NAME(add)(&narrow, HIGH(j, 0), HIGH(j, 1), q, j, R);
-    NAME(flush)(&sums, &narrow, 16, R);
-    for (int j = 0; j < 8; j++) NAME(add)(&narrow, LOW(j, 0), LOW(j, 1), q, j, R);
   }
-  NAME(flush)(&sums, &narrow, 1, R);
   return sums;
 }
 
@@ -81,50 +83,84 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
                              : _mm256_loadu_ps((const float *)(scales + half * 32));
 }
 
-// y += scale * (x's scale * sum - zero * x's scaled sum).
-static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 x_offset) {
-  __m256 value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), x_scale, x_offset);
-  _mm256_storeu_ps(y, _mm256_fmadd_ps(value, scale, _mm256_loadu_ps(y)));
+// y += scale * (x's scale * sum - zero * x's scaled sum), or + minimum * x's scaled sum.
+static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 offset, __m256 minimum, int minima) {
+  __m256 value = _mm256_cvtepi32_ps(sum), total = _mm256_loadu_ps(y);
+  if (minima) value = _mm256_mul_ps(value, x_scale), total = _mm256_fmadd_ps(minimum, offset, total);
+  else value = _mm256_fmadd_ps(value, x_scale, offset);
+  _mm256_storeu_ps(y, _mm256_fmadd_ps(value, scale, total));
 }
 
-static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int R) {
-  const int parts = bits == 6 ? 2 : 1;
+typedef struct { // what a tile of rows is multiplied with: some groups of a block
+  const Block *block;
+  const uint8_t *quants; // of the first group, as the file has them, or as BYTES
+  int stride, from, to;
+} NAME(Span);
+
+// A share of the weights of the span after this one is asked for ahead of its use.
+static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int bits, int form, int minima, int R) {
+  const Block *w = span->block;
+  const int parts = bits == 6 ? 2 : 1, stride = w->stride, scales_at = w->scales_at, minima_at = w->minima_at, tiles = (m + 3) / 4;
   const __m256 zero = _mm256_set1_ps(-(float)w->zero);
-  for (int g = from; g < to; g++) {
-    const uint8_t *group = w->data + (size_t)g * w->stride;
-    const int8_t *q[4];
-    for (int i = 0; i < R; i++) q[i] = x->q + (size_t)(row + i) * x->k + g * GROUP;
-    if (row == 0)
-      for (int line = 0; line < w->stride; line += 64) _mm_prefetch((const char *)group + line + NAME(AHEAD), _MM_HINT_T0);
+  const uint8_t *group = w->data + (size_t)span->from * stride, *quants = span->quants;
+  const int8_t *q = QUANTS(x, row, span->from);
+  const float *x_scale = &SCALE(x, row, span->from), *x_sum = &SCALED_SUM(x, row, span->from);
+  const int32_t *x_half = &SUM16(x, row, span->from, 0);
+  const size_t other = SUM16_APART(x);
+  for (int g = span->from; g < span->to; g++, group += stride, quants += span->stride, q += 4 * GROUP, x_scale += 4, x_sum += 4, x_half += 4) {
+    if (g % tiles == row / 4)
+      for (int line = 0; line < stride; line += 64) _mm_prefetch((const char *)group + SPAN * stride + line, _MM_HINT_T0);
     for (int part = 0; part < parts; part++) {
-      NAME(Sums) sums = NAME(dot)(group, q, bits, part * 4, R);
-      const uint8_t *scales = group + w->scales_at + part * BLOCK * 4;
-      __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
+      NAME(Sums) sums = NAME(dot)(quants, q, bits, form, part, R);
+      const uint8_t *scales = group + scales_at + part * BLOCK * 4;
+      __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1), low_minimum = low, high_minimum = high;
+      if (minima) low_minimum = NAME(scales)(w, group + minima_at, 0), high_minimum = NAME(scales)(w, group + minima_at, 1);
       for (int i = 0; i < R; i++) {
-        float *to_row = y + (row + i) * BLOCK, half_sum = SCALE(x, row + i, g) * (float)SUM16(x, row + i, g * 2 + part);
-        __m256 scale = _mm256_set1_ps(SCALE(x, row + i, g));
-        __m256 offset = _mm256_mul_ps(zero, _mm256_set1_ps(parts == 1 ? SCALED_SUM(x, row + i, g) : half_sum));
-        NAME(scale_add)(to_row, sums.low[i], low, scale, offset);
-        NAME(scale_add)(to_row + 8, sums.high[i], high, scale, offset);
+        float *to_row = y + (row + i) * BLOCK;
+        __m256 scale = _mm256_set1_ps(x_scale[i]), offset;
+        if (minima) offset = _mm256_set1_ps(x_sum[i]);
+        else if (parts == 1) offset = _mm256_mul_ps(zero, _mm256_set1_ps(x_sum[i]));
+        else offset = _mm256_mul_ps(zero, _mm256_mul_ps(scale, _mm256_set1_ps((float)x_half[i + part * other])));
+        NAME(scale_add)(to_row, sums.low[i], low, scale, offset, low_minimum, minima);
+        NAME(scale_add)(to_row + 8, sums.high[i], high, scale, offset, high_minimum, minima);
       }
-    }
-    if (bits > 5 || !w->minima_at) continue;
-    __m256 low = NAME(scales)(w, group + w->minima_at, 0), high = NAME(scales)(w, group + w->minima_at, 1);
-    for (int i = 0; i < R; i++) {
-      float *to_row = y + (row + i) * BLOCK;
-      __m256 sum = _mm256_set1_ps(SCALED_SUM(x, row + i, g));
-      _mm256_storeu_ps(to_row, _mm256_fmadd_ps(low, sum, _mm256_loadu_ps(to_row)));
-      _mm256_storeu_ps(to_row + 8, _mm256_fmadd_ps(high, sum, _mm256_loadu_ps(to_row + 8)));
     }
   }
 }
 
-#define TILE_ROWS 4
-#include "rows.h"
+static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations *x, int m, float *y, int bits, int form, int minima) {
+  int row = 0;
+  for (; row + 4 <= m; row += 4) NAME(tile)(span, x, row, m, y, bits, form, minima, 4);
+  switch (m - row) {
+  case 1: NAME(tile)(span, x, row, m, y, bits, form, minima, 1); break;
+  case 2: NAME(tile)(span, x, row, m, y, bits, form, minima, 2); break;
+  case 3: NAME(tile)(span, x, row, m, y, bits, form, minima, 3); break;
+  }
+}
 
-#undef TILE_ROWS
+// More rows than one tile has go through quants unpacked once.
+static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
+  enum { UNPACKED = 64 * (8 + 8 * 1) };
+  uint8_t unpacked[SPAN * UNPACKED] __attribute__((aligned(64)));
+  for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
+  for (int from = 0; from < w->groups; from += SPAN) {
+    const uint8_t *groups = w->data + (size_t)from * w->stride;
+    NAME(Span) span = {w, groups, w->stride, from, from + SPAN < w->groups ? from + SPAN : w->groups};
+    if (m <= DIRECT || bits == 6) { NAME(tiles)(&span, x, m, y, bits, bits == 6 ? BYTES : bits, minima); continue; }
+    for (int g = 0; g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * UNPACKED, bits);
+    span.quants = unpacked, span.stride = UNPACKED;
+    NAME(tiles)(&span, x, m, y, bits, BYTES, minima);
+  }
+}
+
+static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
+  switch (w->bits) {
+  case 4: w->minima_at ? NAME(rows)(w, x, m, y, 4, 1) : NAME(rows)(w, x, m, y, 4, 0); break;
+  case 5: w->minima_at ? NAME(rows)(w, x, m, y, 5, 1) : NAME(rows)(w, x, m, y, 5, 0); break;
+  case 6: NAME(rows)(w, x, m, y, 6, 0); break;
+  default: NAME(rows)(w, x, m, y, 8, 0);
+  }
+}
+
 #undef PIN
-#undef LOAD
-#undef LOW
-#undef HIGH
-#undef FIFTH
+#undef LAY_DOWN

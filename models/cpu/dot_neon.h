@@ -36,16 +36,16 @@ static inline INLINE void NAME(scale_add)(float *y, float32x4_t scale, float32x4
   vst1q_f32(y, vfmaq_f32(vld1q_f32(y), scale, value));
 }
 
-static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int R) {
+static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
   const int parts = bits == 6 ? 2 : 1, zero = bits == 8 ? 0 : w->zero;
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
     const int8_t *q[4];
-    for (int i = 0; i < R; i++) q[i] = x->q + (size_t)(row + i) * x->k + g * GROUP;
+    for (int i = 0; i < R; i++) q[i] = QUANTS(x, row + i, g);
     for (int part = 0; part < parts; part++) {
       NAME(Sums) sums[4];
       for (int i = 0; i < R; i++) {
-        int offset = -zero * (parts == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g * 2 + part));
+        int offset = -zero * (parts == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g, part));
         for (int quarter = 0; quarter < QUARTERS; quarter++) sums[i].of[quarter] = vdupq_n_s32(offset);
       }
       NAME(dot)(group, q, sums, bits, part * 4, part * 4 + 8 / parts, R);
@@ -57,7 +57,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
         }
       }
     }
-    if (bits > 5 || !w->minima_at) continue;
+    if (!minima) continue;
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
       float32x4_t minimum = NAME(scales)(w, group + w->minima_at, quarter);
       for (int i = 0; i < R; i++)

@@ -25,9 +25,9 @@ static inline void NAME(dot)(const uint8_t quant[8][64], const int8_t *x, int fr
 static void NAME(scale_group)(const Block *w, const uint8_t *group, uint8_t quant[8][64], const Activations *x, int i, int g, float *y) {
   int parts = GROUP / w->scale_columns;
   for (int part = 0; part < parts; part++) {
-    int offset = w->zero * (parts == 1 ? SUM32(x, i, g) : SUM16(x, i, g * 2 + part));
+    int offset = w->zero * (parts == 1 ? SUM32(x, i, g) : SUM16(x, i, g, part));
     int32_t sums[BLOCK] = {0};
-    NAME(dot)(quant, x->q + (size_t)i * x->k + g * GROUP, part * 4, part * 4 + 8 / parts, sums);
+    NAME(dot)(quant, QUANTS(x, i, g), part * 4, part * 4 + 8 / parts, sums);
     const uint8_t *scales = group + w->scales_at + part * BLOCK * w->scale_bytes;
     for (int row = 0; row < BLOCK; row++) y[row] += (float)(sums[row] - offset) * (scale_at(w, scales, row) * SCALE(x, i, g));
   }

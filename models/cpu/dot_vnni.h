@@ -34,7 +34,7 @@ static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q
   }
 }
 
-static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int R) {
+static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
   enum { PARTS = BLOCK / LANES };
   const int halves = bits == 6 ? 2 : 1;
   WF total[PARTS][TILE_ROWS];
@@ -43,18 +43,18 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
     const int8_t *q[TILE_ROWS];
-    for (int i = 0; i < R; i++) q[i] = x->q + (size_t)(row + i) * x->k + g * GROUP;
+    for (int i = 0; i < R; i++) q[i] = QUANTS(x, row + i, g);
     for (int p = 0; p < PARTS; p++)
       for (int half = 0; half < halves; half++) {
         W sum[TILE_ROWS];
         for (int i = 0; i < R; i++)
-          sum[i] = w_set32(-w->zero * (halves == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g * 2 + half)));
+          sum[i] = w_set32(-w->zero * (halves == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g, half)));
         NAME(dot)(group + p * LANES * 4, q, sum, bits, half * 4, half * 4 + 8 / halves, R);
         WF scale = NAME(scales)(w, group + w->scales_at + half * BLOCK * 4, p);
         for (int i = 0; i < R; i++)
           total[p][i] = w_fma(w_to_float(sum[i]), w_multiply(scale, w_set(SCALE(x, row + i, g))), total[p][i]);
       }
-    if (bits == 6 || bits == 8 || !w->minima_at) continue;
+    if (!minima) continue;
     for (int p = 0; p < PARTS; p++) {
       WF minimum = NAME(scales)(w, group + w->minima_at, p);
       for (int i = 0; i < R; i++) total[p][i] = w_fma(minimum, w_set(SCALED_SUM(x, row + i, g)), total[p][i]);

@@ -16,18 +16,21 @@ typedef uint16_t half_t; // float16 bits
 
 // ---- what the variants share
 
-typedef struct { // what goes into a product, quantised: int8 with a scale per 32 columns
-  int8_t *q;     // [rows][k]
-  float *scale;  // [rows][k / 32]
+typedef struct { // what goes into a product, quantised: int8 with a scale per 32 columns, four rows beside each other
+  int8_t *q;     // [rows / 4][k / 32][4][32]
+  float *scale;  // [rows / 4][k / 32][4]
   float *scaled_sum;
-  int32_t *sum32, *sum16;
-  int32_t k;
+  int32_t *sum32, *sum16; // the latter [2][rows / 4][k / 32][4]
+  int32_t groups;         // k / 32
 } Activations;
 
-#define SCALE(x, row, group) (x)->scale[(size_t)(row) * ((x)->k / GROUP) + (group)]
-#define SCALED_SUM(x, row, group) (x)->scaled_sum[(size_t)(row) * ((x)->k / GROUP) + (group)]
-#define SUM32(x, row, group) (x)->sum32[(size_t)(row) * ((x)->k / GROUP) + (group)]
-#define SUM16(x, row, half) (x)->sum16[(size_t)(row) * ((x)->k / 16) + (half)]
+#define PLACE(x, row, group) (((size_t)((row) / 4) * (x)->groups + (group)) * 4 + (row) % 4)
+#define QUANTS(x, row, group) ((x)->q + PLACE(x, row, group) * GROUP)
+#define SCALE(x, row, group) (x)->scale[PLACE(x, row, group)]
+#define SCALED_SUM(x, row, group) (x)->scaled_sum[PLACE(x, row, group)]
+#define SUM32(x, row, group) (x)->sum32[PLACE(x, row, group)]
+#define SUM16_APART(x) ((size_t)MAX_ROWS * (x)->groups)
+#define SUM16(x, row, group, half) (x)->sum16[(half) * SUM16_APART(x) + PLACE(x, row, group)]
 
 typedef struct { // 16 output rows of a matrix
   const uint8_t *data;
@@ -144,6 +147,12 @@ static void embed(const Matrix *w, int token, float *x, int n) {
 #else
 #define TARGET(isa) _Pragma("GCC push_options") PRAGMA(GCC target(isa))
 #define TARGET_END _Pragma("GCC pop_options")
+#endif
+
+#if defined(__clang__)
+#define UNROLL(times) PRAGMA(clang loop unroll_count(times))
+#else
+#define UNROLL(times) PRAGMA(GCC unroll times)
 #endif
 
 static bool always(void) { return true; }
@@ -269,7 +278,7 @@ static bool make_buffers(Engine *e) {
   e->keys = calloc(1, cache + 64), e->values = calloc(1, cache + 64);
   bool made = make_activations(&e->from_hidden, widest > q ? widest : q);
   e->from_heads = e->from_mlp = e->from_hidden;
-  e->from_hidden.k = c->hidden, e->from_heads.k = (int32_t)q, e->from_mlp.k = c->mlp;
+  e->from_hidden.groups = c->hidden / GROUP, e->from_heads.groups = (int32_t)q / GROUP, e->from_mlp.groups = c->mlp / GROUP;
   for (int i = 0; i < c->threads; i++)
     made &= (e->scores[i] = room(ATTEND_ROWS * ATTEND_HEADS * (padded_context(e) + 16) * sizeof(float))) != NULL;
   return made && e->x && e->q && e->k && e->v && e->gate && e->up && e->scratch && e->keys && e->values;

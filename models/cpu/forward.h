@@ -58,7 +58,7 @@ static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int 
   v_store(lane, top);
   for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
   float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
-  int8_t *q = to->q + (size_t)row * to->k + group * GROUP;
+  int8_t *q = QUANTS(to, row, group);
   int32_t half[2] = {0, 0};
   for (int i = 0; i < GROUP; i++) {
     union { float f; int32_t i; } rounded = {x[i] * inverse + 12582912.0f}; // 1.5 * 2^23: the low bits are the integer
@@ -66,8 +66,8 @@ static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int 
   }
   for (int i = 0; i < 16; i++) half[0] += q[i], half[1] += q[i + 16];
   SCALE(to, row, group) = scale;
-  SUM16(to, row, group * 2) = half[0];
-  SUM16(to, row, group * 2 + 1) = half[1];
+  SUM16(to, row, group, 0) = half[0];
+  SUM16(to, row, group, 1) = half[1];
   SUM32(to, row, group) = half[0] + half[1];
   SCALED_SUM(to, row, group) = (float)(half[0] + half[1]) * scale;
 }

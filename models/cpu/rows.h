@@ -1,32 +1,32 @@
 // `block_dot` over the includer's `tile`: all rows of activations, TILE_ROWS at a time, SPAN groups by SPAN groups.
 
-static inline INLINE void NAME(tile_rows)(const Block *w, const Activations *x, int row, int left, int from, int to, float *y, int bits) {
+static inline INLINE void NAME(tile_rows)(const Block *w, const Activations *x, int row, int left, int from, int to, float *y, int bits, int minima) {
   switch (left) {
-  case 1: NAME(tile)(w, x, row, from, to, y, bits, 1); break;
-  case 2: NAME(tile)(w, x, row, from, to, y, bits, 2); break;
-  case 3: NAME(tile)(w, x, row, from, to, y, bits, 3); break;
+  case 1: NAME(tile)(w, x, row, from, to, y, bits, minima, 1); break;
+  case 2: NAME(tile)(w, x, row, from, to, y, bits, minima, 2); break;
+  case 3: NAME(tile)(w, x, row, from, to, y, bits, minima, 3); break;
 #if TILE_ROWS > 4
-  case 4: NAME(tile)(w, x, row, from, to, y, bits, 4); break;
-  case 5: NAME(tile)(w, x, row, from, to, y, bits, 5); break;
-  case 6: NAME(tile)(w, x, row, from, to, y, bits, 6); break;
-  case 7: NAME(tile)(w, x, row, from, to, y, bits, 7); break;
+  case 4: NAME(tile)(w, x, row, from, to, y, bits, minima, 4); break;
+  case 5: NAME(tile)(w, x, row, from, to, y, bits, minima, 5); break;
+  case 6: NAME(tile)(w, x, row, from, to, y, bits, minima, 6); break;
+  case 7: NAME(tile)(w, x, row, from, to, y, bits, minima, 7); break;
 #endif
-  default: NAME(tile)(w, x, row, from, to, y, bits, TILE_ROWS);
+  default: NAME(tile)(w, x, row, from, to, y, bits, minima, TILE_ROWS);
   }
 }
 
-static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits) {
+static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN)
     for (int row = 0; row < m; row += TILE_ROWS)
-      NAME(tile_rows)(w, x, row, m - row, from, from + SPAN < w->groups ? from + SPAN : w->groups, y, bits);
+      NAME(tile_rows)(w, x, row, m - row, from, from + SPAN < w->groups ? from + SPAN : w->groups, y, bits, minima);
 }
 
 static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
   switch (w->bits) {
-  case 4: NAME(rows)(w, x, m, y, 4); break;
-  case 5: NAME(rows)(w, x, m, y, 5); break;
-  case 6: NAME(rows)(w, x, m, y, 6); break;
-  default: NAME(rows)(w, x, m, y, 8);
+  case 4: w->minima_at ? NAME(rows)(w, x, m, y, 4, 1) : NAME(rows)(w, x, m, y, 4, 0); break;
+  case 5: w->minima_at ? NAME(rows)(w, x, m, y, 5, 1) : NAME(rows)(w, x, m, y, 5, 0); break;
+  case 6: NAME(rows)(w, x, m, y, 6, 0); break;
+  default: NAME(rows)(w, x, m, y, 8, 0);
   }
 }
