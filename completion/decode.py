@@ -19,7 +19,7 @@ from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FloatArray, LanguageModel
+from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel
 
 Halted = Callable[[], bool]
 
@@ -80,7 +80,8 @@ class Decoder:
         """Ends after `max_new_tokens`, a stop token, a full context, `cancel`, or `deadline` (`time.monotonic()`).
 
         Until `opening` is met, tokens that it does not allow are taken for impossible, and nothing is drafted.
-        Cancel and deadline are looked at before each pass, so a run outlasts them by one pass at most.
+        Cancel and deadline are looked at before each pass, so a run outlasts them by one pass at most; a pass that is
+        interrupted ends the run.
         Raises ValueError for a prompt that is empty or longer than the context.
         """
         if not 0 < len(prompt_ids) <= self.model.context:
@@ -90,8 +91,11 @@ class Decoder:
             return cancel.is_set() or (deadline is not None and time.monotonic() >= deadline)
 
         yield self._begin(prompt_ids, buffers)
-        if (yield from self._prefill(prompt_ids, halted)):
-            yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted, opening)
+        try:
+            if (yield from self._prefill(prompt_ids, halted)):
+                yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted, opening)
+        except Interrupted:
+            return
 
     def forget(self) -> None:
         """Empties the cache: the next run starts cold."""
@@ -176,13 +180,13 @@ class Decoder:
 
 
 class PrefillPace:
-    """How many rows make a prefill pass of about `TARGET` seconds here, so that a cancelled one soon stops.
+    """How many rows make a prefill pass of about `TARGET` seconds here: what an interrupted one loses.
 
     A row costs the more the fewer ride along, so going by the last pass's rate errs to the safe side when growing;
-    `rows` at most doubles. Kernels work on blocks of 8 rows.
+    `rows` at most doubles. Fewer than a `BLOCK` cost nearly as much as a whole one.
     """
 
-    TARGET = 0.030
+    TARGET = 0.060
     BLOCK = 8
 
     def __init__(self, most: int) -> None:
@@ -194,8 +198,8 @@ class PrefillPace:
         if rows < self.rows and seconds <= self.TARGET:
             return
         affordable = int(rows * self.TARGET / max(seconds, 1e-6))
-        rows = max(1, min(affordable, 2 * self.rows, self._most))
-        self.rows = rows - rows % self.BLOCK if rows > self.BLOCK else rows
+        blocks = max(1, min(affordable, 2 * self.rows) // self.BLOCK)
+        self.rows = min(blocks * self.BLOCK, self._most)
 
 
 def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:

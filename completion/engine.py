@@ -66,6 +66,10 @@ class Engine:
         stats.total_ms = 1000 * (time.perf_counter() - started)
         return _completion(snapshot, insert, stop.reason, stats)
 
+    def interrupt(self) -> None:
+        """From another thread, once the running request is cancelled: the model stops within its pass."""
+        self.decoder.model.interrupt()
+
     def _write(
         self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats
     ) -> tuple[str, Stop]:

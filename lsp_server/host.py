@@ -40,6 +40,8 @@ class Engine(Protocol):
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
 
+    def interrupt(self) -> None: ...
+
 
 Load = Callable[[str, str], Engine]
 """Model and drafter by name to an engine; slow, may raise ModelError."""
@@ -59,6 +61,7 @@ class ModelHost:
         self._turn = asyncio.Lock()
         self._engine: Engine | None = None
         self._loading: asyncio.Task[Exception | None] | None = None
+        self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
         self.wanted: tuple[str, str] | None = None  # model and drafter
         self.status = Status(State.OFF)
 
@@ -98,6 +101,8 @@ class ModelHost:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             cancel.set()
+            if self._at_work is not None and self._at_work[1] is cancel:
+                self._at_work[0].interrupt()
             running.add_done_callback(partial(log_failed_task, "the engine"))
             raise
 
@@ -107,8 +112,15 @@ class ModelHost:
                 raise asyncio.CancelledError
             if self._engine is None:
                 raise ModelUnavailable("The model was exchanged meanwhile: ask again.")
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._thread, self._engine.complete, prepare(), budget, cancel)
+            return await self._work(self._engine, prepare(), budget, cancel)
+
+    async def _work(self, engine: Engine, snapshot: Snapshot, budget: Budget, cancel: threading.Event) -> Completion:
+        loop = asyncio.get_running_loop()
+        self._at_work = engine, cancel
+        try:
+            return await loop.run_in_executor(self._thread, engine.complete, snapshot, budget, cancel)
+        finally:
+            self._at_work = None
 
     async def _replace(self, model: str, drafter: str) -> Exception | None:
         """A newer wish makes the outcome of this one void."""

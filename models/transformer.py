@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.types import EngineUnavailable, IntArray, Pass, Shape, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
 
 try:
     import torch
@@ -76,6 +76,7 @@ class Transformer:
         self.max_rows = min(MAX_ROWS, self.context)
         self.length = 0
         self._parents = np.empty(0, np.int32)  # of the last pass
+        self._interrupted = False
         loader = _Loader(shape, tensors, torch.device(device), DTYPES[dtype])
         self._weights = loader.weights()
         self._cos, self._sin = (table.to(self._weights.norm) for table in _rope_table(shape, self.context))
@@ -86,13 +87,19 @@ class Transformer:
     def forward(
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
     ) -> Pass:
+        self._interrupted = False
         rows = self._place(len(token_ids), parents)
         x = F.embedding(self._on_device(token_ids), self._weights.embedding)  # [R, hidden]
         for index, layer in enumerate(self._weights.layers):
+            if self._interrupted:
+                raise Interrupted
             x = x + self._attention(index, layer, self._norm(x, layer.attention_norm), rows)
             x = x + self._mlp(layer, self._norm(x, layer.mlp_norm))
         x = self._norm(x[self._on_device(logit_rows)], self._weights.norm)
         return Pass(F.linear(x, self._weights.head).float().cpu().numpy())
+
+    def interrupt(self) -> None:
+        self._interrupted = True
 
     def keep(self, rows: Sequence[int]) -> None:
         _check_path(rows, self._parents)

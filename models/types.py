@@ -48,6 +48,10 @@ class EngineUnavailable(ModelError):
     pass
 
 
+class Interrupted(Exception):  # noqa: N818 (no error: somebody asked for it)
+    """A pass ended early, as `LanguageModel.interrupt` wished; nothing of it is kept."""
+
+
 class FimOrder(StrEnum):
     """In which order a fill-in-the-middle prompt gives its parts."""
 
@@ -149,8 +153,11 @@ class LanguageModel(Protocol):
         where that is -1; without `parents` the rows are one line. Its position is `length` plus its depth.
 
         A row's logits are bitwise independent of the other rows, of the chunking and of its place in the tree.
-        Raises ValueError where the rows exceed `max_rows` or the context.
+        Raises ValueError where the rows exceed `max_rows` or the context, Interrupted.
         """
+
+    def interrupt(self) -> None:
+        """From another thread: the pass that runs, if one does, may raise Interrupted soon instead of ending."""
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten."""

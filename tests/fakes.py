@@ -78,6 +78,9 @@ class CheckedModel:
         empty = np.zeros((0, self.shape.vocab), np.float32)
         return Pass(np.stack([rows[i] for i in logit_rows]) if logit_rows else empty)
 
+    def interrupt(self) -> None:
+        raise AssertionError("nobody here runs a pass in another thread")
+
     def keep(self, rows: Sequence[int]) -> None:
         assert self._paths is not None, "keep needs a pass before it"
         path = tuple(rows)
@@ -256,6 +259,10 @@ class FakeEngine:
     gate: threading.Event = field(default_factory=threading.Event)
     seen: list[tuple[Snapshot, Budget]] = field(default_factory=list)
     cancelled: int = 0
+    interrupted: int = 0
+
+    def interrupt(self) -> None:
+        self.interrupted += 1
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         self.seen.append((snapshot, budget))

@@ -56,6 +56,7 @@ struct Engine {
   Team team;
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
+  atomic_bool interrupted, ended; // the running pass: asked to end early; did so
   Activations from_hidden, from_heads, from_mlp; // the same memory, of different widths
   float *x, *q, *k, *v, *gate, *up, *scratch; // [MAX_ROWS][...]
   float *scores[MAX_THREADS];                 // [ATTEND_ROWS * ATTEND_HEADS][context rounded up + 16]
@@ -322,7 +323,10 @@ int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int
                    int32_t n_logits, float *logits, float *hidden) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
   e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits, hidden};
+  atomic_store(&e->ended, false);
+  atomic_store(&e->interrupted, false);
   team_run(&e->team);
+  if (atomic_load(&e->ended)) return -2;
   if (hidden) memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float));
   return 0;
 }
@@ -342,6 +346,8 @@ void gd_keep(Engine *e, const int32_t *rows, int32_t n) {
     if (rows[i] != i) move_row(e, e->length + rows[i], e->length + i);
   e->length += n;
 }
+
+void gd_interrupt(Engine *e) { atomic_store(&e->interrupted, true); }
 
 void gd_truncate(Engine *e, int32_t length) { e->length = length; }
 

@@ -47,10 +47,12 @@ const char *const *gd_variants(void);
 Engine *gd_open(const Config *config, const char *variant);
 void gd_close(Engine *engine);
 // n rows behind the kept ones; parents NULL: a line. logits [n_logits][vocab rounded up to 16], hidden [n][hidden] or
-// NULL. 0, or -1 where rows or context do not suffice.
+// NULL. 0; -1 where rows or context do not suffice; -2 where it was interrupted.
 int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
                    int32_t n_logits, float *logits, float *hidden);
 void gd_keep(Engine *engine, const int32_t *rows, int32_t n);
+// From any thread: ends the running pass before its next layer.
+void gd_interrupt(Engine *engine);
 void gd_truncate(Engine *engine, int32_t length);
 int32_t gd_length(const Engine *engine);
 

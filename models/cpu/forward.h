@@ -299,13 +299,22 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   NAME(multiply)(me, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->from_mlp, m);
 }
 
+// All members see the same, as whoever has the one unit decides.
+static bool NAME(is_over)(Engine *e, Member *me) {
+  PHASE(me, 1, 1, unit, atomic_store(&e->ended, atomic_load(&e->interrupted)));
+  return atomic_load(&e->ended);
+}
+
 // A member that comes late may read a request that is already the next one's: it gets no units then.
 static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
   PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
-  for (int layer = 0; layer < c->layers; layer++) NAME(run_layer)(e, me, layer, r->n);
+  for (int layer = 0; layer < c->layers; layer++) {
+    if (NAME(is_over)(e, me)) return;
+    NAME(run_layer)(e, me, layer, r->n);
+  }
   if (!r->n_logits) return;
   NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits);
   NAME(multiply)(me, (NAME(Product)[]){{&c->head, r->logits, (c->vocab + 15) / 16 * 16, 0}}, 1, &e->from_hidden, r->n_logits);

@@ -17,10 +17,19 @@ import psutil
 
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
-from ghostdraft.models.types import EngineUnavailable, FloatArray, IntArray, Pass, Shape, WeightsCorrupt
+from ghostdraft.models.types import (
+    EngineUnavailable,
+    FloatArray,
+    IntArray,
+    Interrupted,
+    Pass,
+    Shape,
+    WeightsCorrupt,
+)
 
 MAX_ROWS = 64
 MAX_THREADS = 64
+INTERRUPTED = -2  # what a pass gives back that was
 VARIANT = "GHOSTDRAFT_CPU_VARIANT"  # environment: forces one of `variants()`
 
 
@@ -61,6 +70,7 @@ def _engine() -> ctypes.CDLL:
     engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p), c_void_p
     engine.gd_close.argtypes, engine.gd_close.restype = (c_void_p,), None
     engine.gd_forward.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p, c_void_p)
+    engine.gd_interrupt.argtypes, engine.gd_interrupt.restype = (c_void_p,), None
     engine.gd_keep.argtypes, engine.gd_keep.restype = (c_void_p, c_void_p, c_int32), None
     engine.gd_truncate.argtypes, engine.gd_truncate.restype = (c_void_p, c_int32), None
     engine.gd_length.argtypes = (c_void_p,)
@@ -127,9 +137,15 @@ class CpuModel:
             self._handle, tokens.ctypes.data, None if tree is None else tree.ctypes.data, len(tokens),
             rows.ctypes.data, len(rows), self._logits.ctypes.data, hidden.ctypes.data,
         )  # fmt: skip
+        if status == INTERRUPTED:
+            raise Interrupted
         if status != 0:
             raise ValueError("a row's parent must stand before it")
         return Pass(self._logits[: len(rows), : self._shape.vocab], hidden)
+
+    def interrupt(self) -> None:
+        """See `LanguageModel.interrupt`: it takes one layer's time."""
+        self._engine.gd_interrupt(self._handle)
 
     def keep(self, rows: Sequence[int]) -> None:
         kept = np.asarray(rows, np.int32)

@@ -32,6 +32,9 @@ class Failing:
 class Deaf:
     """Computes on whatever happens."""
 
+    def interrupt(self) -> None:
+        pass
+
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:  # noqa: ARG002
         time.sleep(600)
         raise AssertionError

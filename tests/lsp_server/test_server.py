@@ -165,6 +165,26 @@ def test_cancelling_stops_the_engine_and_is_answered_at_once() -> None:
         harness.cancel(request)
         assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
         await harness.until(lambda: harness.engine.cancelled == 1)
+        assert harness.engine.interrupted == 1
+
+    run(scenario())
+
+
+def test_cancelling_what_waits_for_its_turn_leaves_what_runs_alone() -> None:
+    async def scenario() -> None:
+        harness = Harness(FakeEngine())
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        harness.open("b", uri="file:///other.py")
+        running = harness.complete(0, 1)
+        await harness.until(lambda: harness.engine.seen)
+        waiting = harness.complete(0, 1, uri="file:///other.py")
+        harness.cancel(waiting)
+        assert (await harness.error(waiting))["code"] == ErrorCode.REQUEST_CANCELLED
+        assert harness.engine.interrupted == harness.engine.cancelled == 0
+        harness.engine.gate.set()
+        await harness.result(running)
 
     run(scenario())
 

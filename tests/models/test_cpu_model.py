@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json.encoder
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import VARIANT, CpuModel, variants
 from ghostdraft.models.transformer import TorchModel
-from ghostdraft.models.types import EngineUnavailable, FloatArray, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, FloatArray, Interrupted, WeightsCorrupt
 from tests.models.small_models import VOCAB, extend, paths, run, shape, stored, stored_gguf, tokens, trees
 
 SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
@@ -169,6 +170,29 @@ def test_rows_of_tiny_are_bitwise_their_own(tiny: Checkpoint, variant: str) -> N
     twice = [*token_ids[16:], *token_ids[16:]]
     tree = model.forward(twice, range(16), [-1, *range(7), -1, *range(8, 15)])
     assert np.array_equal(tree.logits, np.concatenate([alone[16:], alone[16:]]))
+
+
+def test_an_interrupted_pass_leaves_no_trace(tiny: Checkpoint) -> None:
+    token_ids = tokens(64, vocab=tiny.spec.shape.vocab)
+    whole, model = (CpuModel(tiny.cpu_weights, 64, 2) for _ in range(2))
+    start(model, token_ids[:10])
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: [model.interrupt() for _ in iter(lambda: over.wait(0.001), True)])
+    thread.start()
+    try:
+        with pytest.raises(Interrupted):
+            model.forward(token_ids[10:], range(54))
+    finally:
+        over.set()
+        thread.join()
+    assert model.length == 10
+    assert np.array_equal(extend(model, token_ids[10:]), run(whole, token_ids)[10:])
+
+
+def test_an_interruption_between_two_passes_is_void(tiny: Checkpoint) -> None:
+    model = CpuModel(tiny.cpu_weights, 64, 2)
+    model.interrupt()
+    model.forward([1, 2])
 
 
 # ---- refused

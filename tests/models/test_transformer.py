@@ -17,7 +17,7 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.reference import HuggingFaceModel
 from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.transformer import TorchModel, Transformer
-from ghostdraft.models.types import EngineUnavailable, Shape, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, Interrupted, Shape, WeightsCorrupt
 from tests.models.small_models import VOCAB, extend, hugging_face, paths, run, shape, stored, tokens, trees
 
 CLOSE = 1e-4  # between two runs of ours, which sum in other orders; logits are of the order of 1
@@ -113,6 +113,18 @@ def test_rows_that_were_not_kept_leave_no_trace(small: Transformer) -> None:
     small.forward(tokens(30, seed=5))
     np.testing.assert_allclose(small.forward([3], [0]).logits, expected, atol=CLOSE)
     assert small.length == 10
+
+
+def test_an_interrupted_pass_leaves_no_trace(small: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(small, tokens(4))
+    expected = small.forward(tokens(8)[4:], range(4)).logits
+    mlp = small._mlp
+    monkeypatch.setattr(small, "_mlp", lambda *layer: (small.interrupt(), mlp(*layer))[1])
+    with pytest.raises(Interrupted):
+        small.forward(tokens(8)[4:])
+    monkeypatch.undo()
+    assert small.length == 4
+    assert np.array_equal(small.forward(tokens(8)[4:], range(4)).logits, expected)
 
 
 def test_the_cache_can_be_filled_to_the_last_token(small: Transformer) -> None:
