@@ -3,12 +3,12 @@
 // are added up there: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4 and 63 * 127 * 2 * 2 stay below 32768. Quants of 8 bits go as
 // two nibbles.
 
-enum { BYTES = 0 };
-#ifndef DIRECT
-#define DIRECT 8
-#endif
+enum { NAME(TILE) = 4, NAME(BYTES) = 0 };
+enum { NAME(UNPACK_FROM) = 9 }; // rows: from so many on it pays to unpack quants once for all of them
+enum { NAME(UNPACKED) = 1024 }; // bytes a group, at most
 
-// PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
+// PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them; LAY_DOWN has
+// it spill what is long not needed.
 #if defined(ENGINE_EMULATION)
 #define PIN(v)
 #define LAY_DOWN(v)
@@ -16,7 +16,8 @@ enum { BYTES = 0 };
 #define PIN(v) __asm__("" : "+x"(v))
 #define LAY_DOWN(v) __asm__("" : "+m"(v))
 #endif
-typedef struct { __m256i low[4], high[4]; } NAME(Sums); // of output rows 0 to 7 and 8 to 15
+
+typedef struct { __m256i low[NAME(TILE)], high[NAME(TILE)]; } NAME(Sums); // of output rows 0 to 7 and 8 to 15
 
 static inline INLINE void NAME(add)(NAME(Sums) *sums, __m256i low, __m256i high, const int8_t *q, int column, int R) {
   for (int i = 0; i < R; i++) {
@@ -47,7 +48,7 @@ static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j,
   const __m256i nibble = _mm256_set1_epi8(15);
   const int runs = bits < 6 ? 4 : 8, high = bits == 8 ? j < 8 : j >= 4;
   const __m256i *at = (const __m256i *)(group + half * 32);
-  if (bits == BYTES) return _mm256_loadu_si256(at + j * 2);
+  if (bits == NAME(BYTES)) return _mm256_loadu_si256(at + j * 2);
   __m256i packed = _mm256_loadu_si256(at + j % runs * 2);
   __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
   if (bits != 5) return quants;
@@ -83,7 +84,15 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
                              : _mm256_loadu_ps((const float *)(scales + half * 32));
 }
 
-// y += scale * (x's scale * sum - zero * x's scaled sum), or + minimum * x's scaled sum.
+// What a row of x adds to its products with a group: x's scaled sum, for minima, or that times -zero.
+static inline INLINE __m256 NAME(offset)(const Activations *x, const Block *w, int row, int g, int bits, int part, int minima) {
+  if (minima) return _mm256_set1_ps(SCALED_SUM(x, row, g));
+  __m256 zero = _mm256_set1_ps(-(float)w->zero);
+  if (bits != 6) return _mm256_mul_ps(zero, _mm256_set1_ps(SCALED_SUM(x, row, g)));
+  return _mm256_mul_ps(zero, _mm256_mul_ps(_mm256_set1_ps(SCALE(x, row, g)), _mm256_set1_ps((float)SUM16(x, row, g, part))));
+}
+
+// y += scale * (x's scale * sum + offset), or scale * x's scale * sum + minimum * offset.
 static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 offset, __m256 minimum, int minima) {
   __m256 value = _mm256_cvtepi32_ps(sum), total = _mm256_loadu_ps(y);
   if (minima) value = _mm256_mul_ps(value, x_scale), total = _mm256_fmadd_ps(minimum, offset, total);
@@ -98,29 +107,25 @@ typedef struct { // what a tile of rows is multiplied with: some groups of a blo
 } NAME(Span);
 
 // A share of the weights of the span after this one is asked for ahead of its use.
-static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int bits, int form, int minima, int R) {
-  const Block *w = span->block;
-  const int parts = bits == 6 ? 2 : 1, stride = w->stride, scales_at = w->scales_at, minima_at = w->minima_at, tiles = (m + 3) / 4;
-  const __m256 zero = _mm256_set1_ps(-(float)w->zero);
-  const uint8_t *group = w->data + (size_t)span->from * stride, *quants = span->quants;
-  const int8_t *q = QUANTS(x, row, span->from);
-  const float *x_scale = &SCALE(x, row, span->from), *x_sum = &SCALED_SUM(x, row, span->from);
-  const int32_t *x_half = &SUM16(x, row, span->from, 0);
-  const size_t other = SUM16_APART(x);
-  for (int g = span->from; g < span->to; g++, group += stride, quants += span->stride, q += 4 * GROUP, x_scale += 4, x_sum += 4, x_half += 4) {
-    if (g % tiles == row / 4)
-      for (int line = 0; line < stride; line += 64) _mm_prefetch((const char *)group + SPAN * stride + line, _MM_HINT_T0);
+static inline INLINE void NAME(ask_ahead)(const Block *w, const uint8_t *group, int turn) {
+  for (int line = 0; turn && line < w->stride; line += 64) _mm_prefetch((const char *)group + SPAN * w->stride + line, _MM_HINT_T0);
+}
+
+static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *given, int row, int m, float *y, int bits, int form, int minima, int R) {
+  const Block block = *span->block, *w = &block; // copies, which no store to y can change
+  const Activations activations = *given, *x = &activations;
+  const int parts = bits == 6 ? 2 : 1, tiles = (m + NAME(TILE) - 1) / NAME(TILE), turn = row / NAME(TILE);
+  for (int g = span->from; g < span->to; g++) {
+    const uint8_t *group = w->data + (size_t)g * w->stride, *quants = span->quants + (size_t)(g - span->from) * span->stride;
+    NAME(ask_ahead)(w, group, g % tiles == turn);
     for (int part = 0; part < parts; part++) {
-      NAME(Sums) sums = NAME(dot)(quants, q, bits, form, part, R);
-      const uint8_t *scales = group + scales_at + part * BLOCK * 4;
-      __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1), low_minimum = low, high_minimum = high;
-      if (minima) low_minimum = NAME(scales)(w, group + minima_at, 0), high_minimum = NAME(scales)(w, group + minima_at, 1);
+      NAME(Sums) sums = NAME(dot)(quants, QUANTS(x, row, g), bits, form, part, R);
+      const uint8_t *scales = group + w->scales_at + part * BLOCK * 4, *smallest = minima ? group + w->minima_at : scales;
+      __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
+      __m256 low_minimum = NAME(scales)(w, smallest, 0), high_minimum = NAME(scales)(w, smallest, 1);
       for (int i = 0; i < R; i++) {
         float *to_row = y + (row + i) * BLOCK;
-        __m256 scale = _mm256_set1_ps(x_scale[i]), offset;
-        if (minima) offset = _mm256_set1_ps(x_sum[i]);
-        else if (parts == 1) offset = _mm256_mul_ps(zero, _mm256_set1_ps(x_sum[i]));
-        else offset = _mm256_mul_ps(zero, _mm256_mul_ps(scale, _mm256_set1_ps((float)x_half[i + part * other])));
+        __m256 scale = _mm256_set1_ps(SCALE(x, row + i, g)), offset = NAME(offset)(x, w, row + i, g, bits, part, minima);
         NAME(scale_add)(to_row, sums.low[i], low, scale, offset, low_minimum, minima);
         NAME(scale_add)(to_row + 8, sums.high[i], high, scale, offset, high_minimum, minima);
       }
@@ -130,7 +135,7 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
 
 static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations *x, int m, float *y, int bits, int form, int minima) {
   int row = 0;
-  for (; row + 4 <= m; row += 4) NAME(tile)(span, x, row, m, y, bits, form, minima, 4);
+  for (; row + NAME(TILE) <= m; row += NAME(TILE)) NAME(tile)(span, x, row, m, y, bits, form, minima, NAME(TILE));
   switch (m - row) {
   case 1: NAME(tile)(span, x, row, m, y, bits, form, minima, 1); break;
   case 2: NAME(tile)(span, x, row, m, y, bits, form, minima, 2); break;
@@ -138,18 +143,17 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
   }
 }
 
-// More rows than one tile has go through quants unpacked once.
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
-  enum { UNPACKED = 64 * (8 + 8 * 1) };
-  uint8_t unpacked[SPAN * UNPACKED] __attribute__((aligned(64)));
+  const int unpacks = m >= NAME(UNPACK_FROM) && bits != 6, form = unpacks || bits == 6 ? NAME(BYTES) : bits;
+  uint8_t unpacked[SPAN * NAME(UNPACKED)] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;
     NAME(Span) span = {w, groups, w->stride, from, from + SPAN < w->groups ? from + SPAN : w->groups};
-    if (m <= DIRECT || bits == 6) { NAME(tiles)(&span, x, m, y, bits, bits == 6 ? BYTES : bits, minima); continue; }
-    for (int g = 0; g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * UNPACKED, bits);
-    span.quants = unpacked, span.stride = UNPACKED;
-    NAME(tiles)(&span, x, m, y, bits, BYTES, minima);
+    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * NAME(UNPACKED), bits);
+    if (unpacks) span.quants = unpacked, span.stride = NAME(UNPACKED);
+    if (form == NAME(BYTES)) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
+    else NAME(tiles)(&span, x, m, y, bits, bits, minima);
   }
 }
 

@@ -57,8 +57,8 @@ struct Engine {
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
-  Activations from_hidden, from_heads, from_mlp; // the same memory, of different widths
-  float *x, *q, *k, *v, *gate, *up, *scratch; // [MAX_ROWS][...]
+  Activations from_hidden, from_heads, from_mlp;
+  float *x, *q, *k, *v, *scratch; // [MAX_ROWS][...]
   float *scores[MAX_THREADS];                 // [ATTEND_ROWS * ATTEND_HEADS][context rounded up + 16]
   half_t *keys, *values;                      // [layers][kv_heads][context rounded up][head_dim]
 };
@@ -265,6 +265,7 @@ static bool make_activations(Activations *a, size_t k) {
   a->scaled_sum = room(MAX_ROWS * k / GROUP * sizeof(float));
   a->sum32 = room(MAX_ROWS * k / GROUP * sizeof(int32_t));
   a->sum16 = room(MAX_ROWS * k / 16 * sizeof(int32_t));
+  a->groups = (int32_t)k / GROUP;
   return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16;
 }
 
@@ -273,23 +274,27 @@ static float *rows_of(size_t width) { return room(MAX_ROWS * width * sizeof(floa
 static bool make_buffers(Engine *e) {
   const Config *c = &e->config;
   size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
-  size_t widest = c->mlp > c->hidden ? c->mlp : c->hidden, cache = cache_row(e, c->layers, 0, 0) * sizeof(half_t);
-  e->x = rows_of(c->hidden), e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
-  e->gate = rows_of(c->mlp), e->up = rows_of(c->mlp), e->scratch = rows_of(c->hidden);
+  size_t cache = cache_row(e, c->layers, 0, 0) * sizeof(half_t);
+  e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
+  e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->keys = calloc(1, cache + 64), e->values = calloc(1, cache + 64);
-  bool made = make_activations(&e->from_hidden, widest > q ? widest : q);
-  e->from_heads = e->from_mlp = e->from_hidden;
-  e->from_hidden.groups = c->hidden / GROUP, e->from_heads.groups = (int32_t)q / GROUP, e->from_mlp.groups = c->mlp / GROUP;
+  bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);
   for (int i = 0; i < c->threads; i++)
     made &= (e->scores[i] = room(ATTEND_ROWS * ATTEND_HEADS * (padded_context(e) + 16) * sizeof(float))) != NULL;
-  return made && e->x && e->q && e->k && e->v && e->gate && e->up && e->scratch && e->keys && e->values;
+  return made && e->x && e->q && e->k && e->v && e->scratch && e->keys && e->values;
+}
+
+static void free_all(void **all, size_t count) {
+  for (size_t i = 0; i < count; i++) free(all[i]);
+}
+
+static void free_activations(const Activations *a) {
+  free_all((void *[]){a->q, a->scale, a->scaled_sum, a->sum32, a->sum16}, 5);
 }
 
 static void free_buffers(Engine *e) {
-  const Activations *a = &e->from_hidden;
-  void *all[] = {e->x, e->q, e->k, e->v, e->gate, e->up, e->scratch, e->keys, e->values,
-                 a->q, a->scale, a->scaled_sum, a->sum32, a->sum16};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+  free_activations(&e->from_hidden), free_activations(&e->from_heads), free_activations(&e->from_mlp);
+  free_all((void *[]){e->x, e->q, e->k, e->v, e->scratch, e->keys, e->values}, 7);
   for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]);
   free(e);
 }

@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
   int32_t layers, hidden, heads, kv_heads, head_dim, mlp, vocab, context, threads;
   float rms_eps;
-  const float *rope; // [context][head_dim / 2][cos, sin]
+  const float *rope; // [context][cos, sin][head_dim / 2]
   const float *final_norm;
   const Layer *layer;
   Matrix embedding, head;

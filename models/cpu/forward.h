@@ -104,20 +104,32 @@ static inline INLINE V NAME(exp)(V x) {
   return (V)((VI)p + (((VI)shifted - 0x4B400000) << 23));
 }
 
-// silu(gate) * up, quantised.
-static void NAME(gate_group)(Engine *e, int row, int g) {
-  float *gate = e->gate + (size_t)row * e->config.mlp + g * GROUP, *up = e->up + (size_t)row * e->config.mlp + g * GROUP;
+// silu(gate) * up of 32 columns of a row, 16 and 16, quantised.
+static void NAME(gate_group)(const float *const gate[2], const float *const up[2], Activations *to, int row, int g) {
   float product[GROUP];
-  for (int i = 0; i < GROUP; i += LANES) {
-    V x = v_load(gate + i);
-    v_store(product + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up + i));
-  }
-  NAME(quantise32)(product, &e->from_mlp, row, g);
+  for (int half = 0; half < 2; half++)
+    for (int i = 0; i < BLOCK; i += LANES) {
+      V x = v_load(gate[half] + i);
+      v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up[half] + i));
+    }
+  NAME(quantise32)(product, to, row, g);
 }
 
-static void NAME(gate_rows)(Engine *e, Member *me, int m) {
-  int groups = e->config.mlp / GROUP;
-  PHASE(me, 8, m * groups, unit, NAME(gate_group)(e, unit / groups, unit % groups));
+// Gate and up side by side, 32 columns of the MLP at a time, so that nothing in between is ever written to memory.
+static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
+  int groups = e->config.mlp / GROUP, share = groups / (me->team->size * 8) > 1 ? groups / (me->team->size * 8) : 1;
+  PHASE(me, share, groups, g, {
+    float sums[4][MAX_ROWS * BLOCK];
+    for (int i = 0; i < 4; i++) {
+      Block block = block_of(i < 2 ? &l->gate : &l->up, g * 2 + i % 2);
+      NAME(block_dot)(&block, &e->from_hidden, m, sums[i]);
+    }
+    for (int row = 0; row < m; row++) {
+      const float *at[4];
+      for (int i = 0; i < 4; i++) at[i] = sums[i] + row * BLOCK;
+      NAME(gate_group)(at, at + 2, &e->from_mlp, row, g);
+    }
+  });
 }
 
 // ---- attention
@@ -131,10 +143,10 @@ typedef struct { // of the rows and heads that go through the keys together
 // Rotates one head, halves paired (GPT-NeoX style).
 static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim) {
   int half = head_dim / 2;
-  for (int i = 0; i < half; i++) {
-    float a = x[i], b = x[i + half], c = rope[2 * i], s = rope[2 * i + 1];
-    x[i] = fma1(a, c, -(b * s));
-    x[i + half] = fma1(b, c, a * s);
+  for (int i = 0; i < half; i += LANES) {
+    V a = v_load(x + i), b = v_load(x + i + half), c = v_load(rope + i), s = v_load(rope + i + half);
+    v_store(x + i, v_fma(a, c, v_set(0) - b * s));
+    v_store(x + i + half, v_fma(b, c, a * s));
   }
 }
 
@@ -244,7 +256,8 @@ static void NAME(attend)(Engine *e, float *scratch, int layer, int kv, int row, 
   int d = c->head_dim, kept = e->length;
   size_t stride = padded_context(e) + 16;
   NAME(Queries) a = {.count = rows * heads};
-  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256] = {0}, totals[ATTEND_ROWS * ATTEND_HEADS];
+  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256], totals[ATTEND_ROWS * ATTEND_HEADS];
+  memset(mixed, 0, (size_t)a.count * d * sizeof(float));
   for (int i = 0; i < a.count; i++) {
     a.q[i] = e->q + ((size_t)(row + i / heads) * c->heads + head + i % heads) * d;
     a.scores[i] = scratch + i * stride;
@@ -294,8 +307,7 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   NAME(attend_rows)(e, me, index, m);
   NAME(multiply)(me, (NAME(Product)[]){{&l->o, e->x, c->hidden, 1}}, 1, &e->from_heads, m);
   NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m);
-  NAME(multiply)(me, (NAME(Product)[]){{&l->gate, e->gate, c->mlp, 0}, {&l->up, e->up, c->mlp, 0}}, 2, &e->from_hidden, m);
-  NAME(gate_rows)(e, me, m);
+  NAME(gate_rows)(e, me, l, m);
   NAME(multiply)(me, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->from_mlp, m);
 }
 

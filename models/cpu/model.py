@@ -235,7 +235,7 @@ class _Weights:
 
 
 def _rope(context: int, shape: Shape) -> FloatArray:
-    """[context, head_dim / 2, 2]: cosine and sine of each position's angles (Su et al. 2021)."""
+    """[context, 2, head_dim / 2]: cosine and sine of each position's angles (Su et al. 2021)."""
     frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
     angles = np.outer(np.arange(context), frequencies)
-    return np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(np.float32)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)

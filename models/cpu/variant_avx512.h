@@ -7,9 +7,6 @@ typedef int32_t VI_avx512 __attribute__((vector_size(64)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-static inline INLINE float NAME(fma1)(float a, float b, float c) {
-  return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
-}
 static inline INLINE V NAME(v_load_half)(const half_t *p) { return (V)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 static inline INLINE void NAME(v_store_half)(half_t *p, V v) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)v, 0)); }
 

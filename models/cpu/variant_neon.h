@@ -7,7 +7,6 @@ typedef int32_t VI_neon __attribute__((vector_size(16)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
-static inline INLINE float NAME(fma1)(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline INLINE V NAME(v_load_half)(const half_t *p) { return (V)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 static inline INLINE void NAME(v_store_half)(half_t *p, V v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v))); }
 

@@ -7,7 +7,6 @@ typedef int32_t VI_portable __attribute__((vector_size(16)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return a * b + c; }
-static inline INLINE float NAME(fma1)(float a, float b, float c) { return a * b + c; }
 static inline INLINE V NAME(v_load_half)(const half_t *p) {
   float lane[LANES];
   for (int i = 0; i < LANES; i++) lane[i] = half_to_float(p[i]);

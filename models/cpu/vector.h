@@ -1,4 +1,4 @@
-// The operations on V that need no instruction of their own. The includer adds v_fma, fma1, v_load_half, v_store_half.
+// The operations on V that need no instruction of their own. The includer adds v_fma, v_load_half, v_store_half.
 #define v_load NAME(v_load)
 #define v_store NAME(v_store)
 #define v_set NAME(v_set)
@@ -6,7 +6,6 @@
 #define v_min NAME(v_min)
 #define v_abs NAME(v_abs)
 #define v_fma NAME(v_fma)
-#define fma1 NAME(fma1)
 #define v_load_half NAME(v_load_half)
 #define v_store_half NAME(v_store_half)
 

@@ -8,6 +8,5 @@
 #undef v_min
 #undef v_abs
 #undef v_fma
-#undef fma1
 #undef v_load_half
 #undef v_store_half
