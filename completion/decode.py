@@ -183,23 +183,24 @@ class PrefillPace:
     """How many rows make a prefill pass of about `TARGET` seconds here: what an interrupted one loses.
 
     A row costs the more the fewer ride along, so going by the last pass's rate errs to the safe side when growing;
-    `rows` at most doubles. Fewer than a `BLOCK` cost nearly as much as a whole one.
+    `rows` at most doubles, and is never below `LEAST`: fewer cost nearly as much.
     """
 
     TARGET = 0.060
-    BLOCK = 8
+    LEAST = 16
+    BLOCK = 8  # rows: a multiple of this keeps the kernels full
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.rows = min(self.BLOCK, most)
+        self.rows = min(self.LEAST, most)
 
     def learn(self, rows: int, seconds: float) -> None:
         """A pass over `rows` took `seconds`. A quick one that was not full says nothing of fuller ones."""
         if rows < self.rows and seconds <= self.TARGET:
             return
         affordable = int(rows * self.TARGET / max(seconds, 1e-6))
-        blocks = max(1, min(affordable, 2 * self.rows) // self.BLOCK)
-        self.rows = min(blocks * self.BLOCK, self._most)
+        rows = min(affordable, 2 * self.rows)
+        self.rows = min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
 
 
 def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:

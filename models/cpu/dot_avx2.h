@@ -1,11 +1,11 @@
 // One block of 16 output rows against m rows of activations with AVX2: two vectors of 8 output rows, up to 4 rows of
-// activations a tile. vpmaddubsw adds two products of a quant and an int8 into int16, exactly as long as few of them
-// are added up there: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4 and 63 * 127 * 2 * 2 stay below 32768. Quants of 8 bits go as
-// two nibbles.
+// activations a tile. vpmaddubsw adds two products of a quant and an int8 into int16, and 8 or 4 of those are added up
+// there. Of 4 bits that stays below 32768: 15 * 127 * 2 * 8. Of 5 and 6 bits it may wrap around, but begins at -16 or -32
+// times x's sum, and what it ends with, products with -16 to 15 or -32 to 31, fits: 16 * 127 * 2 * 8, 32 * 127 * 2 * 4.
+// Quants of 8 bits go as two nibbles.
 
 enum { NAME(TILE) = 4, NAME(BYTES) = 0 };
 enum { NAME(UNPACK_FROM) = 9 }; // rows: from so many on it pays to unpack quants once for all of them
-enum { NAME(UNPACKED) = 1024 }; // bytes a group, at most
 
 // PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them; LAY_DOWN has
 // it spill what is long not needed.
@@ -43,6 +43,21 @@ static inline INLINE NAME(Sums) NAME(no_sums)(int R) {
   return sums;
 }
 
+static inline INLINE __m256i NAME(pairs)(const Activations *x, int row, int g, int half) {
+  return _mm256_set1_epi32(*(const int32_t *)PAIRS(x, row, g, half));
+}
+
+// Where the int16 sums of a group, or of half of one, begin.
+static inline INLINE NAME(Sums) NAME(first_sums)(const Activations *x, int row, int g, int bits, int part, int R) {
+  NAME(Sums) sums = NAME(no_sums)(R);
+  for (int i = 0; i < R && (bits == 5 || bits == 6); i++) {
+    __m256i pairs = NAME(pairs)(x, row + i, g, part);
+    if (bits == 5) pairs = _mm256_add_epi16(pairs, NAME(pairs)(x, row + i, g, 1));
+    sums.low[i] = sums.high[i] = _mm256_sub_epi16(sums.low[i], _mm256_slli_epi16(pairs, bits - 1));
+  }
+  return sums;
+}
+
 // Half of column group j of a group's quants, as bytes. Quants of 8 bits have 16: their high nibbles, then their low ones.
 static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j, int half) {
   const __m256i nibble = _mm256_set1_epi8(15);
@@ -63,19 +78,21 @@ static inline INLINE void NAME(unpack)(const uint8_t *group, uint8_t *quants, in
     UNROLL(2) for (int half = 0; half < 2; half++) _mm256_store_si256((__m256i *)quants + j * 2 + half, NAME(column)(group, bits, j, half));
 }
 
-// The products of one group, or of its part that has scales of its own; its quants as the file has them, or as BYTES.
-static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, int bits, int form, int part, int R) {
-  const int exact = bits == 5 ? 4 : bits == 6 ? 2 : 8, columns = bits == 8 ? 16 : bits == 6 ? 4 : 8;
-  NAME(Sums) sums = NAME(no_sums)(R), narrow = NAME(no_sums)(R);
+// `narrow` and the products of one group, or of its part that has scales of its own; quants as the file has them, or as
+// BYTES.
+static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, NAME(Sums) narrow, int bits, int form, int part, int R) {
+  const int columns = bits == 8 ? 16 : bits == 6 ? 4 : 8;
+  NAME(Sums) sums = NAME(no_sums)(R);
   UNROLL(16) for (int j = part * columns; j < (part + 1) * columns; j++) {
     NAME(add)(&narrow, NAME(column)(group, form, j, 0), NAME(column)(group, form, j, 1), q, j % 8, R);
-    if ((j + 1) % exact) continue;
-    NAME(flush)(&sums, &narrow, bits == 8 && j < 8 ? 16 : 1, R);
-    for (int i = 0; i < R && j + 1 < (part + 1) * columns; i++) {
+    if (bits != 8 || j != 7) continue;
+    NAME(flush)(&sums, &narrow, 16, R);
+    for (int i = 0; i < R; i++) {
       LAY_DOWN(sums.low[i]);
       LAY_DOWN(sums.high[i]);
     }
   }
+  NAME(flush)(&sums, &narrow, 1, R);
   return sums;
 }
 
@@ -84,19 +101,11 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
                              : _mm256_loadu_ps((const float *)(scales + half * 32));
 }
 
-// What a row of x adds to its products with a group: x's scaled sum, for minima, or that times -zero.
-static inline INLINE __m256 NAME(offset)(const Activations *x, const Block *w, int row, int g, int bits, int part, int minima) {
-  if (minima) return _mm256_set1_ps(SCALED_SUM(x, row, g));
-  __m256 zero = _mm256_set1_ps(-(float)w->zero);
-  if (bits != 6) return _mm256_mul_ps(zero, _mm256_set1_ps(SCALED_SUM(x, row, g)));
-  return _mm256_mul_ps(zero, _mm256_mul_ps(_mm256_set1_ps(SCALE(x, row, g)), _mm256_set1_ps((float)SUM16(x, row, g, part))));
-}
-
-// y += scale * (x's scale * sum + offset), or scale * x's scale * sum + minimum * offset.
-static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 offset, __m256 minimum, int minima) {
-  __m256 value = _mm256_cvtepi32_ps(sum), total = _mm256_loadu_ps(y);
-  if (minima) value = _mm256_mul_ps(value, x_scale), total = _mm256_fmadd_ps(minimum, offset, total);
-  else value = _mm256_fmadd_ps(value, x_scale, offset);
+// y += scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
+static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 x_sum, __m256 minimum, int zero, int minima) {
+  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), x_scale), total = _mm256_loadu_ps(y);
+  if (zero) value = _mm256_fnmadd_ps(_mm256_set1_ps((float)zero), x_sum, value);
+  if (minima) total = _mm256_fmadd_ps(minimum, x_sum, total);
   _mm256_storeu_ps(y, _mm256_fmadd_ps(value, scale, total));
 }
 
@@ -114,20 +123,21 @@ static inline INLINE void NAME(ask_ahead)(const Block *w, const uint8_t *group, 
 static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *given, int row, int m, float *y, int bits, int form, int minima, int R) {
   const Block block = *span->block, *w = &block; // copies, which no store to y can change
   const Activations activations = *given, *x = &activations;
-  const int parts = bits == 6 ? 2 : 1, tiles = (m + NAME(TILE) - 1) / NAME(TILE), turn = row / NAME(TILE);
+  const int parts = bits == 6 ? 2 : 1, zero = minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : bits == 8 ? 128 : 0;
+  const int first = span->from + row * SPAN / m, last = span->from + (row + R) * SPAN / m; // groups of its share
   for (int g = span->from; g < span->to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride, *quants = span->quants + (size_t)(g - span->from) * span->stride;
-    NAME(ask_ahead)(w, group, g % tiles == turn);
+    NAME(ask_ahead)(w, group, g >= first && g < last);
     for (int part = 0; part < parts; part++) {
-      NAME(Sums) sums = NAME(dot)(quants, QUANTS(x, row, g), bits, form, part, R);
+      NAME(Sums) sums = NAME(dot)(quants, QUANTS(x, row, g), NAME(first_sums)(x, row, g, bits, part, R), bits, form, part, R);
       const uint8_t *scales = group + w->scales_at + part * BLOCK * 4, *smallest = minima ? group + w->minima_at : scales;
       __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
       __m256 low_minimum = NAME(scales)(w, smallest, 0), high_minimum = NAME(scales)(w, smallest, 1);
       for (int i = 0; i < R; i++) {
         float *to_row = y + (row + i) * BLOCK;
-        __m256 scale = _mm256_set1_ps(SCALE(x, row + i, g)), offset = NAME(offset)(x, w, row + i, g, bits, part, minima);
-        NAME(scale_add)(to_row, sums.low[i], low, scale, offset, low_minimum, minima);
-        NAME(scale_add)(to_row + 8, sums.high[i], high, scale, offset, high_minimum, minima);
+        __m256 scale = _mm256_set1_ps(SCALE(x, row + i, g)), sum = _mm256_set1_ps(SCALED_SUM(x, row + i, g));
+        NAME(scale_add)(to_row, sums.low[i], low, scale, sum, low_minimum, zero, minima);
+        NAME(scale_add)(to_row + 8, sums.high[i], high, scale, sum, high_minimum, zero, minima);
       }
     }
   }
@@ -145,13 +155,14 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
   const int unpacks = m >= NAME(UNPACK_FROM) && bits != 6, form = unpacks || bits == 6 ? NAME(BYTES) : bits;
-  uint8_t unpacked[SPAN * NAME(UNPACKED)] __attribute__((aligned(64)));
+  const int stride = bits == 8 ? 1024 : 512;
+  uint8_t unpacked[SPAN * 1024] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;
     NAME(Span) span = {w, groups, w->stride, from, from + SPAN < w->groups ? from + SPAN : w->groups};
-    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * NAME(UNPACKED), bits);
-    if (unpacks) span.quants = unpacked, span.stride = NAME(UNPACKED);
+    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * stride, bits);
+    if (unpacks) span.quants = unpacked, span.stride = stride;
     if (form == NAME(BYTES)) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
     else NAME(tiles)(&span, x, m, y, bits, bits, minima);
   }

@@ -21,6 +21,7 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
   float *scale;  // [rows / 4][k / 32][4]
   float *scaled_sum;
   int32_t *sum32, *sum16; // the latter [2][rows / 4][k / 32][4]
+  int16_t *pairs;         // [2][rows / 4][k / 32][4][2]: the sums of columns 0 and 1 of each four, and of 2 and 3
   int32_t groups;         // k / 32
 } Activations;
 
@@ -29,8 +30,9 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
 #define SCALE(x, row, group) (x)->scale[PLACE(x, row, group)]
 #define SCALED_SUM(x, row, group) (x)->scaled_sum[PLACE(x, row, group)]
 #define SUM32(x, row, group) (x)->sum32[PLACE(x, row, group)]
-#define SUM16_APART(x) ((size_t)MAX_ROWS * (x)->groups)
-#define SUM16(x, row, group, half) (x)->sum16[(half) * SUM16_APART(x) + PLACE(x, row, group)]
+#define HALF_PLACE(x, row, group, half) ((size_t)(half) * MAX_ROWS * (x)->groups + PLACE(x, row, group))
+#define SUM16(x, row, group, half) (x)->sum16[HALF_PLACE(x, row, group, half)]
+#define PAIRS(x, row, group, half) ((x)->pairs + 2 * HALF_PLACE(x, row, group, half))
 
 typedef struct { // 16 output rows of a matrix
   const uint8_t *data;
@@ -265,8 +267,9 @@ static bool make_activations(Activations *a, size_t k) {
   a->scaled_sum = room(MAX_ROWS * k / GROUP * sizeof(float));
   a->sum32 = room(MAX_ROWS * k / GROUP * sizeof(int32_t));
   a->sum16 = room(MAX_ROWS * k / 16 * sizeof(int32_t));
+  a->pairs = room(MAX_ROWS * k / 8 * sizeof(int16_t));
   a->groups = (int32_t)k / GROUP;
-  return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16;
+  return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16 && a->pairs;
 }
 
 static float *rows_of(size_t width) { return room(MAX_ROWS * width * sizeof(float)); }
@@ -289,7 +292,7 @@ static void free_all(void **all, size_t count) {
 }
 
 static void free_activations(const Activations *a) {
-  free_all((void *[]){a->q, a->scale, a->scaled_sum, a->sum32, a->sum16}, 5);
+  free_all((void *[]){a->q, a->scale, a->scaled_sum, a->sum32, a->sum16, a->pairs}, 6);
 }
 
 static void free_buffers(Engine *e) {

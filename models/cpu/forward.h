@@ -59,17 +59,20 @@ static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int 
   for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
   float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
   int8_t *q = QUANTS(to, row, group);
-  int32_t half[2] = {0, 0};
   for (int i = 0; i < GROUP; i++) {
     union { float f; int32_t i; } rounded = {x[i] * inverse + 12582912.0f}; // 1.5 * 2^23: the low bits are the integer
     q[i] = (int8_t)(rounded.i - 0x4B400000);
   }
-  for (int i = 0; i < 16; i++) half[0] += q[i], half[1] += q[i + 16];
+  int32_t all = 0;
+  for (int half = 0; half < 2; half++) {
+    int16_t *pair = PAIRS(to, row, group, half), sum[2] = {0, 0};
+    for (int i = 0; i < 16; i++) sum[i / 2 % 2] += q[half * 16 + i];
+    pair[0] = sum[0], pair[1] = sum[1];
+    all += SUM16(to, row, group, half) = sum[0] + sum[1];
+  }
   SCALE(to, row, group) = scale;
-  SUM16(to, row, group, 0) = half[0];
-  SUM16(to, row, group, 1) = half[1];
-  SUM32(to, row, group) = half[0] + half[1];
-  SCALED_SUM(to, row, group) = (float)(half[0] + half[1]) * scale;
+  SUM32(to, row, group) = all;
+  SCALED_SUM(to, row, group) = (float)all * scale;
 }
 
 static void NAME(normalise)(const float *x, const float *weight, int n, float eps, float *y) {

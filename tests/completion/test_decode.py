@@ -345,7 +345,7 @@ def test_a_slow_machine_reads_a_few_rows_at_a_time_and_a_fast_one_all_it_can() -
     for _ in range(10):
         slow.learn(slow.rows, 0.020 * slow.rows)
         fast.learn(fast.rows, 1e-5 * fast.rows)
-    assert slow.rows == PrefillPace.BLOCK
+    assert slow.rows == PrefillPace.LEAST
     assert fast.rows == 32
 
 
@@ -364,4 +364,4 @@ def test_a_short_last_pass_says_nothing_unless_it_was_slow() -> None:
     pace.learn(1, 0.004)
     assert pace.rows == full
     pace.learn(1, 0.120)
-    assert pace.rows == PrefillPace.BLOCK
+    assert pace.rows == PrefillPace.LEAST
