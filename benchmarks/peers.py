@@ -14,7 +14,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +42,8 @@ PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
 PREFILL = "cold prefill, a token"
 DRAFTED = "drafted decoding, a token"
 COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
+
+Pair = tuple[float, float]  # milliseconds, ours and theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +115,23 @@ class _Never:
         return False
 
 
-def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> Iterator[Comparison]:
+def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[Comparison], float]:
+    """Each measure once a round; and how much longer our 8 rows take than our one row."""
     prompt = _prompt(loaded)
     ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
     ours.prefill()
     turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
     for rows in WIDTHS:
         turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
-    for measure, (our_turn, their_turn) in turns.items():
-        pairs = []
-        for done in range(rounds):
+    pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
+    for done in range(rounds):
+        for measure, (our_turn, their_turn) in turns.items():
             bar.show(done, rounds, measure)
-            pairs.append(_pair(our_turn, their_turn))
-        yield _comparison(measure, pairs, theirs.fastest[measure])
+            pairs[measure].append(_pair(our_turn, their_turn))
+    wider = statistics.median(
+        eight / one for (eight, _), (one, _) in zip(pairs[_width(8)], pairs[_width(1)], strict=True)
+    )
+    return [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()], wider
 
 
 def drafted(loaded: Loaded, llama: Llama, cursors: int, bar: Bar) -> tuple[Comparison, float, str]:
@@ -146,14 +152,14 @@ def drafted(loaded: Loaded, llama: Llama, cursors: int, bar: Bar) -> tuple[Compa
     return _comparison(DRAFTED, pairs, theirs.fastest[_width(1)]), speedup, digest
 
 
-def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
+def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
     time.sleep(PAUSE)
     mine = ours()
     time.sleep(PAUSE)
     return mine, theirs()
 
 
-def _comparison(measure: str, pairs: Sequence[tuple[float, float]], peer: str) -> Comparison:
+def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     ours_ms, peer_ms = (statistics.median(times) for times in zip(*pairs, strict=True))
@@ -179,14 +185,13 @@ def report(name: str, python: str, rounds: int, cursors: int) -> dict[str, Any]:
     loaded = load(name, "cpu", CONTEXT, THREADS)
     gguf, requantised = Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
     with Llama(python, gguf, requantised, CONTEXT, THREADS) as llama, Bar(name) as bar:
-        found = list(compare(loaded, llama, rounds, bar))
+        found, wider = compare(loaded, llama, rounds, bar)
         with_drafts, speedup, digest = drafted(loaded, llama, cursors, bar)
         peer = llama.ask("system")
-    ours = {one.measure: one.ours_ms for one in found}
     return {
         "model": name,
         "comparisons": [asdict(one) for one in (*found, with_drafts)],
-        "ours_8_rows_over_1": ours[_width(8)] / ours[_width(1)],
+        "ours_8_rows_over_1": wider,
         "drafted_speedup": speedup,
         "holes_sha256": digest,
         "peer": peer,
