@@ -5,7 +5,6 @@ Nothing stands in the store before it is whole: everything is made in a partial 
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ghostdraft.models import local_files, registry
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
+from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.install import Delivery, install
 from ghostdraft.models.progress import Stage, Watch, from_byte
 from ghostdraft.models.registry import Hub, KnownModel
@@ -32,7 +32,7 @@ def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
     Sources are tried in order; what stands in the store already is returned as it is. Raises ModelNotFound,
     DownloadFailed, WeightsCorrupt, OutOfSpace.
     """
-    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
+    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), disk_errors(store.home):
         if store.has(name):
             return store.find(name)
         with _resumable(store.partial(name)) as folder:
@@ -87,7 +87,7 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
     """
     files = local_files.find_files(path)
     name = name or path.resolve().name.removesuffix(".gguf")
-    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), _disk_errors(store):
+    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), disk_errors(store.home):
         _check_free_name(store, name)
         check_room(store, name, sum(file.stat().st_size for file in files))
         with _fresh(store.partial(name)) as folder:
@@ -160,13 +160,3 @@ def _fresh(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _disk_errors(store: Store) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise OutOfSpace(f"The disk of {store.home} is full. Free some space and try again.") from error
-        raise ModelError(f"{error.filename or store.home}: {error.strerror}.") from error

@@ -48,7 +48,7 @@ class EngineUnavailable(ModelError):
     pass
 
 
-class Interrupted(Exception):  # noqa: N818 (no error: somebody asked for it)
+class Interrupted(Exception):
     """A pass ended early, as `LanguageModel.interrupt` wished; nothing of it is kept."""
 
 

@@ -24,7 +24,8 @@ import numpy as np
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.cpu.blocks import GROUP, Format, pack
 from ghostdraft.models.cpu.sources import OF_LAYER, Name, Source, open_source
-from ghostdraft.models.types import EngineUnavailable, OutOfSpace, Shape
+from ghostdraft.models.disk import disk_errors
+from ghostdraft.models.types import EngineUnavailable, Shape
 
 MAGIC = b"gdraft\r\n"
 VERSION = 2
@@ -81,7 +82,7 @@ def data_start(header_length: int) -> int:
 def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: None) -> None:
     """Writes `checkpoint.cpu_weights`, whole or not at all.
 
-    Raises EngineUnavailable where the engine does not cover the shape, WeightsCorrupt, OutOfSpace.
+    Raises EngineUnavailable where the engine does not cover the shape, WeightsCorrupt, OutOfSpace, ModelError.
     """
     shape = checkpoint.spec.shape
     reason = covers(shape)
@@ -92,11 +93,9 @@ def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: N
     tensors = _plan(source, names)
     unfinished = checkpoint.cpu_weights.with_suffix(".part")
     try:
-        with unfinished.open("wb") as file:
+        with disk_errors(unfinished), unfinished.open("wb") as file:
             _write(file, shape, source, list(zip(names, tensors, strict=True)), progress)
         os.replace(unfinished, checkpoint.cpu_weights)
-    except OSError as error:
-        raise OutOfSpace(f"Cannot write {unfinished} ({error.strerror}). Free some space and try again.") from error
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json.encoder
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,10 +18,18 @@ from hypothesis import strategies as st
 from ghostdraft.benchmarks.scores import score
 from ghostdraft.models import tokenizer
 from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.cpu import convert as convert_module
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import VARIANT, CpuModel, variants
 from ghostdraft.models.transformer import TorchModel
-from ghostdraft.models.types import EngineUnavailable, FloatArray, Interrupted, WeightsCorrupt
+from ghostdraft.models.types import (
+    EngineUnavailable,
+    FloatArray,
+    Interrupted,
+    ModelError,
+    OutOfSpace,
+    WeightsCorrupt,
+)
 from tests.models.small_models import VOCAB, extend, paths, run, shape, stored, stored_gguf, tokens, trees
 
 SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
@@ -242,6 +252,21 @@ def test_a_variant_can_be_forced(small: Checkpoint, variant: str, monkeypatch: p
 def test_an_unknown_variant_is_named(small: Checkpoint) -> None:
     with pytest.raises(EngineUnavailable, match=r"abacus.*portable"):
         CpuModel(small.cpu_weights, CONTEXT, variant="abacus")
+
+
+@pytest.mark.parametrize(("number", "raised"), [(errno.ENOSPC, OutOfSpace), (errno.EROFS, ModelError)])
+@one_model
+def test_a_disk_that_takes_no_weights_is_told_apart_from_a_full_one(
+    small: Checkpoint, number: int, raised: type[ModelError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(convert_module, "_write", refuse)
+    with pytest.raises(ModelError, match=os.strerror(number) if raised is ModelError else "full") as told:
+        convert(small)
+    assert type(told.value) is raised
+    assert small.cpu_weights.exists()  # those of before
 
 
 @one_model
