@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ghostdraft.completion.types import StopReason
+from ghostdraft.lsp_server import __version__
 from ghostdraft.lsp_server.setting_kinds import canonical, default_values
 from ghostdraft.models.registry import MODELS, KnownModel
 
@@ -40,6 +43,11 @@ def row_of(model: KnownModel) -> str:
     drafts = ", ".join(model.drafts) or "-"
     memory = f"{model.cpu_memory / 1e9:.1f} GB"
     return f"| `{model.name}` | {model.licence} | {model.context:,} | {fim} | {memory} | {drafts} |"
+
+
+def test_the_package_the_server_and_the_extension_have_one_version() -> None:
+    assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == __version__
+    assert json.loads(read("editors/vscode/package.json"))["version"] == __version__
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
