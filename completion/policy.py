@@ -73,8 +73,11 @@ class Policy:
 
 def path_of(uri: str) -> PurePosixPath:
     """The path that a URI, or a plain path, names; with forward slashes."""
-    parts = urlsplit(uri)
-    path = unquote(parts.path) if len(parts.scheme) > 1 else uri
+    try:
+        parts = urlsplit(uri)
+        path = unquote(parts.path) if len(parts.scheme) > 1 else uri
+    except ValueError:  # of a host that begins with a bracket
+        path = uri
     return PurePosixPath(path.replace("\\", "/"))
 
 

@@ -103,7 +103,10 @@ def item(completion: Completion, place: Place, encoding: str, item_id: str) -> d
 
 def path_of(uri: str) -> Path | None:
     """The file that a URI names, if it is one on this machine."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # of a host that begins with a bracket
+        return None
     if parts.scheme != "file":
         return None
     path = unquote(parts.path)

@@ -88,7 +88,7 @@ class ModelHost:
         """Waits for the model, trying again where it failed before. Raises ModelUnavailable where none will come."""
         if self.status.state is State.ERROR and self.wanted is not None:
             self.load(*self.wanted)
-        if self._loading is not None:
+        while self.status.state is State.LOADING and self._loading is not None:
             await asyncio.wait([self._loading])
         if self.status.state is not State.READY:
             raise ModelUnavailable(self.status.message or "Ghostdraft is switched off.")

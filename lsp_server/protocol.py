@@ -17,7 +17,6 @@ from ghostdraft.lsp_server.jsonrpc import ErrorCode, RpcError
 T = TypeVar("T")
 
 INVOKED = 1
-AUTOMATIC = 2
 
 
 class InvalidParams(RpcError):

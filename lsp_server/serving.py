@@ -18,14 +18,15 @@ def serve_stdio(log_level: str = "warning", load: Load = load_engine, pull: Pull
     """Serves until the client ends, and then ends this process."""
     stdio = transport.claim_stdio()
     log_to_stderr(log_level)
-    transport.end_process(asyncio.run(_serve(stdio, load, pull)))
+    asyncio.run(_serve(stdio, load, pull))
 
 
-async def _serve(stdio: transport.Stdio, load: Load, pull: Pull) -> int:
+async def _serve(stdio: transport.Stdio, load: Load, pull: Pull) -> None:
+    """Ends the process from inside the loop, which would else wait for a download that nobody waits for any more."""
     asyncio.get_running_loop().set_exception_handler(_log_failure)
     settings, warnings = user_settings()
     server = Server(settings, warnings, load, pull, transport.Writer(stdio.outgoing))
-    return await transport.serve(server, stdio.incoming)
+    transport.end_process(await transport.serve(server, stdio.incoming))
 
 
 def log_to_stderr(level: str) -> None:

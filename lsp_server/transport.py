@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 GRACE = 1.0  # seconds from the end of input until the process is ended from outside its event loop
 WATCH_INTERVAL = 0.5  # seconds between looks at the client's process
 MOST_HEADER_BYTES = 8192
+MOST_LENGTH_DIGITS = 9
 
 
 class BrokenFraming(Exception):
@@ -84,9 +85,12 @@ def read_message(stream: BinaryIO) -> bytes | None:
 
 
 def _length(value: bytes) -> int:
-    if not value.strip().isdigit():
+    digits = value.strip()
+    if not digits.isdigit():
         raise BrokenFraming("a Content-Length is no number")
-    return int(value)
+    if len(digits) > MOST_LENGTH_DIGITS:
+        raise BrokenFraming("a Content-Length is beyond all messages")
+    return int(digits)
 
 
 class Writer:
@@ -127,11 +131,12 @@ def _read(stream: BinaryIO, loop: asyncio.AbstractEventLoop, take: Callable[[byt
     try:
         while (body := read_message(stream)) is not None:
             loop.call_soon_threadsafe(take, body)
-    except BrokenFraming as error:
+    except (BrokenFraming, OSError) as error:
         logger.error("the client's stream is broken: %s", error)
-    loop.call_soon_threadsafe(take, None)
-    time.sleep(GRACE)
-    end_process(1)
+    finally:
+        loop.call_soon_threadsafe(take, None)
+        time.sleep(GRACE)
+        end_process(1)
 
 
 def end_with(process_id: int) -> None:

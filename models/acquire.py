@@ -32,7 +32,7 @@ def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
     Sources are tried in order; what stands in the store already is returned as it is. Raises ModelNotFound,
     DownloadFailed, WeightsCorrupt, OutOfSpace.
     """
-    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), disk_errors(store.home):
+    with disk_errors(store.home), store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)):
         if store.has(name):
             return store.find(name)
         with _resumable(store.partial(name)) as folder:
@@ -87,7 +87,7 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
     """
     files = local_files.find_files(path)
     name = name or path.resolve().name.removesuffix(".gguf")
-    with store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)), disk_errors(store.home):
+    with disk_errors(store.home), store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)):
         _check_free_name(store, name)
         check_room(store, name, sum(file.stat().st_size for file in files))
         with _fresh(store.partial(name)) as folder:

@@ -16,6 +16,6 @@ def disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutOfSpace(f"The disk of {place} is full. Free some space and try again.") from error
-        raise ModelError(f"{error.filename or place}: {error.strerror}.") from error
+        raise ModelError(f"{error.filename or place}: {error.strerror or error}.") from error

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ghostdraft.models import tokenizer
 from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer
 
@@ -32,12 +33,13 @@ class Loaded:
 def load(name: str, device: str = "auto", context: int = 4096, threads: int | None = None) -> Loaded:
     """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores.
 
-    Raises ModelNotFound, WeightsCorrupt, EngineUnavailable.
+    Raises ModelNotFound, WeightsCorrupt, EngineUnavailable, OutOfSpace, ModelError.
     """
-    checkpoint = Store().find(name)
+    store = Store()
+    checkpoint = store.find(name)
     chosen = choose_device(device)
     context = min(context, checkpoint.spec.shape.context)
-    model = _cpu(checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
+    model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
     return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
 
 
@@ -64,12 +66,14 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _cpu(checkpoint: Checkpoint, context: int, threads: int | None) -> LanguageModel:
+def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None) -> LanguageModel:
     from ghostdraft.models.cpu.convert import convert, is_current
     from ghostdraft.models.cpu.model import CpuModel
 
     if not is_current(checkpoint.cpu_weights):
-        convert(checkpoint, lambda _done, _total: None)
+        with disk_errors(store.home), store.lock(checkpoint.name, lambda: None):
+            if not is_current(checkpoint.cpu_weights):  # another process may have been first
+                convert(checkpoint)
     return CpuModel(checkpoint.cpu_weights, context, threads)
 
 

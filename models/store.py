@@ -38,7 +38,12 @@ class Store:
         self.home = home or default_home()
 
     def folder(self, name: str) -> Path:
-        """Where the model of this name lies, or would lie; "/" in a hub id becomes "--"."""
+        """Where the model of this name lies, or would lie; "/" in a hub id becomes "--".
+
+        Raises ModelNotFound for no name.
+        """
+        if not name:
+            raise ModelNotFound("A model has a name. See: ghostdraft models list")
         return self.home / "models" / _UNSAFE.sub("_", name.replace("/", "--"))
 
     def partial(self, name: str) -> Path:

@@ -64,15 +64,6 @@ def quantise(weights: Floats) -> Quants:
     return Quants(values.astype(np.uint8).reshape(weights.shape), scales)
 
 
-def dequantise(quants: Quants, form: Format) -> Floats:
-    """[rows, columns] float32, as the engine means it."""
-    groups = quants.values.reshape(len(quants.values), -1, form.scale_columns).astype(np.float32)
-    weights = (groups - np.float32(form.zero)) * quants.scales[:, :, None]
-    if quants.minima is not None:
-        weights += quants.minima[:, :, None]
-    return weights.reshape(quants.values.shape)
-
-
 def pack(quants: Quants, form: Format) -> bytes:
     """Rows padded to 16, then block by block and group by group: quants, scales, minima."""
     padding = ((0, -len(quants.values) % ROWS), (0, 0))

@@ -59,6 +59,8 @@ def covers(shape: Shape) -> str | None:
         return f"the CPU engine runs Llama and Qwen2 shapes, not {shape.architecture}"
     widths = {"hidden size": shape.hidden, "MLP width": shape.mlp, "head size": shape.head_dim}
     uneven = [f"{what} {width}" for what, width in widths.items() if width % GROUP]
+    if shape.heads % shape.kv_heads:
+        return f"{shape.heads} heads do not share {shape.kv_heads} key heads evenly"
     if uneven or shape.head_dim > 256:
         return f"the CPU engine needs widths in multiples of {GROUP} and heads of 256 at most ({', '.join(uneven)})"
     return None
@@ -69,10 +71,10 @@ def is_current(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             magic, version, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
-            header = json.loads(file.read(length)) if (magic, version) == (MAGIC, VERSION) else None
-    except (OSError, struct.error, ValueError):
+            header = json.loads(file.read(length)) if (magic, version) == (MAGIC, VERSION) else {}
+        return bool(path.stat().st_size == data_start(length) + header["size"])
+    except (OSError, struct.error, ValueError, KeyError):
         return False
-    return header is not None and path.stat().st_size == data_start(length) + header["size"]
 
 
 def data_start(header_length: int) -> int:
@@ -93,9 +95,10 @@ def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: N
     tensors = _plan(source, names)
     unfinished = checkpoint.cpu_weights.with_suffix(".part")
     try:
-        with disk_errors(unfinished), unfinished.open("wb") as file:
-            _write(file, shape, source, list(zip(names, tensors, strict=True)), progress)
-        os.replace(unfinished, checkpoint.cpu_weights)
+        with disk_errors(checkpoint.folder):
+            with unfinished.open("wb") as file:
+                _write(file, shape, source, list(zip(names, tensors, strict=True)), progress)
+            os.replace(unfinished, checkpoint.cpu_weights)
     finally:
         unfinished.unlink(missing_ok=True)
 

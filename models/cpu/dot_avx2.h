@@ -44,7 +44,9 @@ static inline INLINE NAME(Sums) NAME(no_sums)(int R) {
 }
 
 static inline INLINE __m256i NAME(pairs)(const Activations *x, int row, int g, int half) {
-  return _mm256_set1_epi32(*(const int32_t *)PAIRS(x, row, g, half));
+  int32_t both;
+  memcpy(&both, PAIRS(x, row, g, half), sizeof both);
+  return _mm256_set1_epi32(both);
 }
 
 // Where the int16 sums of a group, or of half of one, begin.

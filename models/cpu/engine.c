@@ -10,6 +10,7 @@
 
 #define INLINE __attribute__((always_inline))
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
+enum { MIXED = 128 }; // values that all queries go through before the next ones: what fits the first-level cache
 enum { SPAN = 16 }; // groups that a tile goes through before the next rows do: what fits the first-level cache
 
 typedef uint16_t half_t; // float16 bits
@@ -330,10 +331,11 @@ static bool place_rows(Engine *e, const int32_t *parents, int n) { // parents an
 int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
                    int32_t n_logits, float *logits, float *hidden) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
+  unsigned generation = team_open(&e->team);
   e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits, hidden};
   atomic_store(&e->ended, false);
   atomic_store(&e->interrupted, false);
-  team_run(&e->team);
+  team_run(&e->team, generation);
   if (atomic_load(&e->ended)) return -2;
   if (hidden) memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float));
   return 0;

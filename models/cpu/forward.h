@@ -275,8 +275,8 @@ static void NAME(attend)(Engine *e, float *scratch, int layer, int kv, int row, 
     for (int k = 0; k < tail; k++) a.scores[i][kept + k] = a.scores[i][kept + path[i / heads][k]];
     totals[i] = NAME(soften)(a.scores[i], kept + tail);
   }
-  for (int key = 0; key < kept; key += 16)
-    NAME(mix_keys)(value_row(e, layer, kv, key), d, NULL, kept - key < 16 ? kept - key : 16, a.scores, key, a.mixed, a.count);
+  for (int key = 0; key < kept; key += MIXED)
+    NAME(mix_keys)(value_row(e, layer, kv, key), d, NULL, kept - key < MIXED ? kept - key : MIXED, a.scores, key, a.mixed, a.count);
   for (int r = 0; r < rows; r++)
     NAME(mix_keys)(value_row(e, layer, kv, kept), d, path[r], e->depth[row + r] + 1, a.scores + r * heads, kept, a.mixed + r * heads, heads);
   for (int i = 0; i < a.count; i++) {
@@ -320,7 +320,7 @@ static bool NAME(is_over)(Engine *e, Member *me) {
   return atomic_load(&e->ended);
 }
 
-// A member that comes late may read a request that is already the next one's: it gets no units then.
+// A member that comes late may read the next pass's request and flags: `team_open` came before them, so it gets no units.
 static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;

@@ -89,15 +89,15 @@ def _build(target: Path) -> None:
 
 def compile_engine(compiler: list[str], target: Path, extra: tuple[str, ...] = ()) -> str | None:
     """Builds the engine at `target`, whole or not at all; the first line of the compiler's complaint, or None."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        unfinished = Path(folder) / target.name
-        command = [*compiler, *FLAGS, *extra, str(FOLDER / "engine.c"), "-o", str(unfinished), "-lm"]
-        try:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            unfinished = Path(folder) / target.name
+            command = [*compiler, *FLAGS, *extra, str(FOLDER / "engine.c"), "-o", str(unfinished), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            return str(error)
-        if done.returncode != 0:
-            return next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
-        os.replace(unfinished, target)
+            if done.returncode != 0:
+                return next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
+            os.replace(unfinished, target)
+    except OSError as error:
+        return str(error)
     return None

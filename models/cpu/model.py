@@ -103,7 +103,7 @@ class CpuModel:
             raise WeightsCorrupt(f"{path} is cut off or of another version. Pull the model again to convert it anew.")
         self._engine = _engine()
         self.variant = _choose(variant or os.environ.get(VARIANT))
-        self.threads = threads or default_threads()
+        self.threads = min(threads or default_threads(), MAX_THREADS)
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
         self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._shape.vocab // 16) * 16), np.float32)

@@ -85,6 +85,8 @@ class GgufSource:
 
     def vector(self, name: Name) -> Floats:
         entry = self._entry(name)
+        if _kind(entry) != "F32":
+            raise WeightsCorrupt(f"{entry.name} is {_kind(entry)}, where GGUF files have F32. Export the model anew.")
         values = self._data[entry.offset : entry.offset + 4 * entry.dims[0]].view(np.float32)
         return self._apart(values.reshape(-1, 1), name)[:, 0] if name.part in "qk" else values
 

@@ -117,11 +117,18 @@ static void team_announce(Team *team, unsigned generation) {
   pthread_mutex_unlock(&team->lock);
 }
 
-// Runs the team's job and returns when its last phase is over; members may still be passing over its phases then.
-static void team_run(Team *team) {
+// Puts an end to the last job before what the next one is about is written: members that still pass over the last
+// job's phases may read it, but get no units from then on. Returns the next job's generation.
+static unsigned team_open(Team *team) {
   unsigned generation = atomic_load(&team->generation) + 1;
   if (generation >> (32 - PHASE_BITS)) generation = 2;
-  atomic_store_explicit(&team->ticket, ticket_of(generation << PHASE_BITS), memory_order_release);
+  atomic_store(&team->ticket, ticket_of(generation << PHASE_BITS));
+  atomic_thread_fence(memory_order_seq_cst);
+  return generation;
+}
+
+// Runs the job that was opened and returns when its last phase is over; members may still be passing over its phases.
+static void team_run(Team *team, unsigned generation) {
   team_announce(team, generation);
   team_join(team, &team->member[0], generation);
 }

@@ -107,3 +107,4 @@ def test_paths_of_uris() -> None:
     assert str(path_of("file:///c%3A/x.py")) == "/c:/x.py"
     assert str(path_of(r"C:\a\b.py")) == "C:/a/b.py"
     assert str(path_of("/a/b#c.py")) == "/a/b#c.py"
+    assert path_of("untitled://[x").name == "[x"

@@ -50,5 +50,9 @@ def load(_model: str, _drafter: str) -> Engine:
     return engine
 
 
+def pull_for_ever(_model: str, _watch: object) -> None:
+    time.sleep(600)
+
+
 if __name__ == "__main__":
-    serve_stdio("debug", load)
+    serve_stdio("debug", load, pull_for_ever)

@@ -87,7 +87,7 @@ def test_what_clients_write_is_read() -> None:
     wanted = protocol.read(
         protocol.InlineCompletion, written(types.InlineCompletionParams(context, document, position))
     )
-    assert wanted.context.trigger_kind == protocol.AUTOMATIC
+    assert wanted.context.trigger_kind == 2
     assert wanted.context.selected_completion_info == protocol.SelectedCompletion(
         protocol.Range(protocol.Position(3, 4), protocol.Position(3, 9)), "text"
     )

@@ -12,6 +12,7 @@ import pytest
 
 from ghostdraft.completion.types import Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
 from ghostdraft.lsp_server import machine
+from ghostdraft.lsp_server.host import ModelHost
 from ghostdraft.lsp_server.jsonrpc import ErrorCode
 from ghostdraft.models.progress import Stage
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
@@ -215,6 +216,43 @@ def test_closing_a_document_cancels_its_request() -> None:
         request = harness.complete(0, 1)
         harness.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
         assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
+
+    run(scenario())
+
+
+def test_a_buffer_whose_uri_is_none_disturbs_no_other() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        harness.open("b", uri="untitled://[x")
+        assert (await harness.result(harness.complete(0, 1)))["items"]
+        assert (await harness.result(harness.complete(0, 1, uri="untitled://[x")))["items"]
+
+    run(scenario())
+
+
+def test_who_waits_for_a_model_that_is_exchanged_waits_for_the_next() -> None:
+    async def scenario() -> None:
+        gates = {"a": asyncio.Event(), "b": asyncio.Event()}
+        loop = asyncio.get_running_loop()
+        engine = open_gate()
+
+        def load(model: str, _drafter: str) -> FakeEngine:
+            asyncio.run_coroutine_threadsafe(gates[model].wait(), loop).result()
+            return engine
+
+        host = ModelHost(load, lambda _status: None)
+        host.load("a", "none")
+        waiting = asyncio.create_task(host.ready())
+        await asyncio.sleep(0.01)
+        host.load("b", "none")
+        gates["a"].set()
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        gates["b"].set()
+        await waiting
 
     run(scenario())
 

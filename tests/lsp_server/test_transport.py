@@ -41,7 +41,14 @@ def test_headers_are_read_in_any_case_and_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [b"Content-Length: many\r\n\r\n{}", b"GET / HTTP/1.1\r\n\r\n", b"Content-Length: -1\r\n\r\n"]
+    "start",
+    [
+        b"Content-Length: many\r\n\r\n{}",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: 99999999999999999999\r\n\r\n{}",
+        b"Content-Length: %s\r\n\r\n{}" % (b"1" * 5000),
+    ],
 )
 def test_what_is_no_stream_of_messages_is_refused(start: bytes) -> None:
     with pytest.raises(BrokenFraming):
@@ -121,12 +128,24 @@ def test_the_server_ends_soon_after_the_client_s_process(engine: str) -> None:
         assert time.monotonic() - start < SOON
 
 
-def test_a_stream_that_is_no_protocol_ends_the_server() -> None:
+@pytest.mark.parametrize(
+    "start", [b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"Content-Length: %s\r\n\r\n" % (b"9" * 5000)]
+)
+def test_a_stream_that_is_no_protocol_ends_the_server(start: bytes) -> None:
     with serving("echo") as client:
         assert client.process.stdin is not None
-        client.process.stdin.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        client.process.stdin.write(start)
         client.process.stdin.flush()
         assert client.process.wait(10) == 1
+
+
+def test_exit_does_not_wait_for_a_download() -> None:
+    with serving("echo") as client:
+        client.ask("workspace/executeCommand", {"command": "ghostdraft.pull", "arguments": []})
+        time.sleep(0.3)
+        start = time.monotonic()
+        client.exit()
+        assert time.monotonic() - start < SOON
 
 
 def test_shutdown_and_exit() -> None:

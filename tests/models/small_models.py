@@ -118,23 +118,35 @@ _K_BLOCKS = {  # bytes of a block, and where its float16 scales stand
 }
 
 
-def stored_gguf(kind: str, folder: Path) -> Checkpoint:
-    """A random model of GGUF_SHAPE, all matrices in blocks of this kind."""
+def stored_gguf(kind: str, folder: Path, extreme: bool = False) -> Checkpoint:
+    """A random model of GGUF_SHAPE, all matrices in blocks of this kind.
+
+    An `extreme` one has the smallest quant everywhere, and rows of activations that are all alike, so all 127.
+    """
     writer = GGUFWriter(folder / "model.gguf", GGUF_SHAPE.architecture)
     random = np.random.default_rng(0)
     for name, tensor in hugging_face(GGUF_SHAPE).state_dict().items():
         if name == "lm_head.weight":
             continue
         if tensor.ndim == 1:
-            writer.add_tensor(_gguf_name(name), tensor.numpy())
+            writer.add_tensor(_gguf_name(name), np.ones_like(tensor) if extreme else tensor.numpy())
         else:
-            blocks = _blocks(kind, tensor.numpy(), random)
+            weights = np.full_like(tensor, 0.01) if extreme else tensor.numpy()
+            blocks = _smallest_q6(weights) if extreme and kind == "Q6_K" else _blocks(kind, weights, random)
             writer.add_tensor(_gguf_name(name), blocks, raw_dtype=GGMLQuantizationType[kind])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return Checkpoint(folder, ModelSpec("small", "none", GGUF_SHAPE), (SourceFile("model.gguf", 0, ""),), "random")
+
+
+def _smallest_q6(weights: FloatArray) -> npt.NDArray[np.uint8]:
+    """Quants of 0, which stand for -32, and scales of 1."""
+    blocks = np.zeros((weights.shape[0], weights.shape[1] // 256, 210), np.uint8)
+    blocks[:, :, 192:208] = 1
+    blocks[:, :, 208:] = np.array([0.0003], np.float16).view(np.uint8)
+    return blocks.reshape(weights.shape[0], -1)
 
 
 def _blocks(kind: str, weights: FloatArray, random: np.random.Generator) -> npt.NDArray[np.uint8]:

@@ -41,6 +41,9 @@ SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
     "groups-of-12": lambda folder: stored(shape("llama", heads=12, kv_heads=1), folder),
 }
 BLOCKS = {kind: partial(stored_gguf, kind) for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")}
+EXTREMES = {
+    f"{kind}-extreme": partial(stored_gguf, kind, extreme=True) for kind in ("Q4_0", "Q5_0", "Q5_1", "Q6_K", "Q8_0")
+}
 CONTEXT = 128
 examples = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 every_model = pytest.mark.parametrize("small", [*SHAPES, *BLOCKS], indirect=True)
@@ -50,7 +53,7 @@ one_model = pytest.mark.parametrize("small", ["qwen2"], indirect=True)
 
 @pytest.fixture(scope="module")
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    checkpoint = {**SHAPES, **BLOCKS}[request.param](tmp_path_factory.mktemp("small"))
+    checkpoint = {**SHAPES, **BLOCKS, **EXTREMES}[request.param](tmp_path_factory.mktemp("small"))
     convert(checkpoint)
     return checkpoint
 
@@ -85,6 +88,13 @@ def test_logits_are_near_those_of_float32(model: CpuModel, small: Checkpoint) ->
     found = run(model, tokens(100))
     assert difference(found, expected) < 0.08
     assert difference(run(model, tokens(100)[1:]), expected[1:]) > 0.16  # one token less in front is seen
+
+
+@pytest.mark.parametrize("small", EXTREMES, indirect=True)
+def test_the_largest_sums_are_exact(model: CpuModel, small: Checkpoint) -> None:
+    expected = run(TorchModel(small, context=CONTEXT), tokens(10))
+    for chunk in (1, 10):
+        assert difference(run(model, tokens(10), chunk), expected) < 0.01
 
 
 def test_tiny_is_faithful(tiny: Checkpoint) -> None:
@@ -197,6 +207,25 @@ def test_an_interrupted_pass_leaves_no_trace(tiny: Checkpoint) -> None:
         thread.join()
     assert model.length == 10
     assert np.array_equal(extend(model, token_ids[10:]), run(whole, token_ids)[10:])
+
+
+@one_model
+def test_interruptions_at_any_time_leave_no_trace(small: Checkpoint) -> None:
+    """Passes with and without logits, more threads than processors, so that some come late to what is over."""
+    model, over = CpuModel(small.cpu_weights, CONTEXT, threads=5), threading.Event()
+    thread = threading.Thread(target=lambda: [model.interrupt() for _ in iter(lambda: over.wait(0.0003), True)])
+    thread.start()
+    ended = 0
+    for turn in range(400):
+        model.truncate(0)
+        try:
+            model.forward(tokens(40), [] if turn % 3 else [39])
+        except Interrupted:
+            ended += 1
+    over.set()
+    thread.join()
+    assert ended > 0
+    np.testing.assert_array_equal(run(model, tokens(40)), run(CpuModel(small.cpu_weights, CONTEXT, 1), tokens(40)))
 
 
 def test_an_interruption_between_two_passes_is_void(tiny: Checkpoint) -> None:

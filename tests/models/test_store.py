@@ -35,6 +35,13 @@ def test_every_name_has_a_folder_inside_the_store(store: Store, name: str) -> No
     assert store.folder(name).resolve().parent == (store.home / "models").resolve()
 
 
+def test_no_name_is_no_model(store: Store, mine: Checkpoint) -> None:
+    for use in (store.find, store.remove, store.has, store.partial):
+        with pytest.raises(ModelNotFound):
+            use("")
+    assert store.list() == [mine]
+
+
 def test_what_was_stored_is_read_back(store: Store, mine: Checkpoint) -> None:
     assert open_checkpoint(mine.folder) == mine
     assert store.find("mine") == mine
