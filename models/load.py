@@ -67,12 +67,15 @@ def _best_device() -> str:
 
 
 def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None) -> LanguageModel:
-    from ghostdraft.models.cpu.convert import convert, is_current
+    from ghostdraft.models.cpu.convert import convert, is_current, is_intact
     from ghostdraft.models.cpu.model import CpuModel
 
-    if not is_current(checkpoint.cpu_weights):
+    def is_usable() -> bool:
+        return is_current(checkpoint.cpu_weights) and is_intact(checkpoint.cpu_weights)
+
+    if not is_usable():
         with disk_errors(store.home), store.lock(checkpoint.name, lambda: None):
-            if not is_current(checkpoint.cpu_weights):  # another process may have been first
+            if not is_usable():  # another process may have been first
                 convert(checkpoint)
     return CpuModel(checkpoint.cpu_weights, context, threads)
 

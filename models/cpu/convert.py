@@ -5,6 +5,7 @@
     4 bytes   length of the header
     header    JSON: the shape, and each tensor's place, size and format
     data      tensors, each on a 64-byte boundary
+    4 bytes   CRC-32 of all before it
 
 Knows nothing of the pass that the engine makes over them.
 """
@@ -12,8 +13,10 @@ Knows nothing of the pass that the engine makes over them.
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +31,8 @@ from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.types import EngineUnavailable, Shape
 
 MAGIC = b"gdraft\r\n"
-VERSION = 2
+VERSION = 3
+_CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
 _PREAMBLE = struct.Struct("<8sII")
 _NORMS = ("attention_norm", "mlp_norm", "final_norm")
@@ -67,14 +71,21 @@ def covers(shape: Shape) -> str | None:
 
 
 def is_current(path: Path) -> bool:
-    """Whether `path` holds weights in the present format, whole."""
+    """Whether `path` holds weights in the present format, as far as its header and its size tell."""
     try:
         with path.open("rb") as file:
             magic, version, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
             header = json.loads(file.read(length)) if (magic, version) == (MAGIC, VERSION) else {}
-        return bool(path.stat().st_size == data_start(length) + header["size"])
+        return bool(path.stat().st_size == data_start(length) + header["size"] + _CHECKSUM.size)
     except (OSError, struct.error, ValueError, KeyError):
         return False
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a current file is still as it was written; reads all of it."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with memoryview(data) as view, view[: -_CHECKSUM.size] as checked:
+            return _CHECKSUM.pack(zlib.crc32(checked)) == bytes(view[-_CHECKSUM.size :])
 
 
 def data_start(header_length: int) -> int:
@@ -96,7 +107,7 @@ def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: N
     unfinished = checkpoint.cpu_weights.with_suffix(".part")
     try:
         with disk_errors(checkpoint.folder):
-            with unfinished.open("wb") as file:
+            with unfinished.open("w+b") as file:
                 _write(file, shape, source, list(zip(names, tensors, strict=True)), progress)
             os.replace(unfinished, checkpoint.cpu_weights)
     finally:
@@ -146,6 +157,16 @@ def _write(file: BinaryIO, shape: Shape, source: Source, plan: list[tuple[Name, 
         for part in _parts(source, name, tensor.form):
             file.write(part)
             progress(file.tell(), data_start(len(header)) + total)
+    file.write(_CHECKSUM.pack(_checksum(file)))
+
+
+def _checksum(file: BinaryIO) -> int:
+    """Of the whole file, which is then at its end."""
+    file.seek(0)
+    checksum = 0
+    while part := file.read(1 << 20):
+        checksum = zlib.crc32(part, checksum)
+    return checksum
 
 
 def _parts(source: Source, name: Name, form: Format | None) -> Iterator[bytes]:

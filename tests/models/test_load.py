@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,24 @@ def test_both_engines_load_the_same_model(monkeypatch: pytest.MonkeyPatch, tmp_p
     np.testing.assert_allclose(logits[0], logits[1], atol=0.05 * np.abs(logits[1]).max())
 
 
-def test_weights_of_another_layout_are_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda made: made[:-1],
+        lambda made: made[:8] + b"\0" + made[9:],
+        lambda made: made[: len(made) // 2] + bytes(64) + made[len(made) // 2 + 64 :],
+        lambda made: made[:-1] + bytes([made[-1] ^ 1]),
+        lambda _made: b"",
+    ],
+    ids=["cut", "of another version", "with a hole", "with another checksum", "empty"],
+)
+def test_weights_that_are_not_as_they_were_written_are_made_anew(
+    spoil: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
     checkpoint = import_file(Store(), gguf_file(tmp_path / "small.gguf"))
     made = checkpoint.cpu_weights.read_bytes()
-    checkpoint.cpu_weights.write_bytes(made[:-1])
+    checkpoint.cpu_weights.write_bytes(spoil(made))
     load("small", "cpu")
     assert checkpoint.cpu_weights.read_bytes() == made
 
