@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from typing import Any
 
 from ghostdraft.lsp_server import transport
@@ -18,7 +19,10 @@ def serve_stdio(log_level: str = "warning", load: Load = load_engine, pull: Pull
     """Serves until the client ends, and then ends this process."""
     stdio = transport.claim_stdio()
     log_to_stderr(log_level)
-    asyncio.run(_serve(stdio, load, pull))
+    try:
+        asyncio.run(_serve(stdio, load, pull))
+    except KeyboardInterrupt:
+        transport.end_process(128 + signal.SIGINT)
 
 
 async def _serve(stdio: transport.Stdio, load: Load, pull: Pull) -> None:

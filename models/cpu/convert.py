@@ -83,9 +83,13 @@ def is_current(path: Path) -> bool:
 
 def is_intact(path: Path) -> bool:
     """Whether a current file is still as it was written; reads all of it."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        with memoryview(data) as view, view[: -_CHECKSUM.size] as checked:
-            return _CHECKSUM.pack(zlib.crc32(checked)) == bytes(view[-_CHECKSUM.size :])
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        memoryview(data) as view,
+        view[: -_CHECKSUM.size] as checked,
+    ):
+        return _CHECKSUM.pack(zlib.crc32(checked)) == bytes(view[-_CHECKSUM.size :])
 
 
 def data_start(header_length: int) -> int:

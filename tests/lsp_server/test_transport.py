@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -137,6 +138,17 @@ def test_a_stream_that_is_no_protocol_ends_the_server(start: bytes) -> None:
         client.process.stdin.write(start)
         client.process.stdin.flush()
         assert client.process.wait(10) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no interrupt that one process could send another")
+@pytest.mark.platform
+def test_an_interrupt_from_the_keyboard_ends_it_without_a_word() -> None:
+    with StdioClient((sys.executable, FAKE_SERVER, "echo"), env={"GHOSTDRAFT_CONFIG": os.devnull}) as client:
+        client.initialize()
+        client.wait_until_ready()
+        client.process.send_signal(signal.SIGINT)
+        assert client.process.wait(10) == 130
+        assert b"Traceback" not in client.log
 
 
 def test_exit_does_not_wait_for_a_download() -> None:
