@@ -1,62 +1,85 @@
-"""Brackets and quotes of a piece of a line, read without a grammar: it need not be whole, nor valid."""
+"""Brackets and quotes of a piece of a line, read without a grammar: it need not be whole, nor valid.
+
+What is open is a list of marks, outermost first. A quote makes what follows text, in which only its own kind counts,
+and the start of an interpolation, which makes what follows code again.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import takewhile
 
 OPENERS = "([{"
 CLOSERS = ")]}"
 QUOTES = "'\"`"
-MARKS = re.compile(r"\\.|['\"`()\[\]{}]", re.DOTALL)
+CLOSER_OF = dict(zip(OPENERS + QUOTES, CLOSERS + QUOTES, strict=True))
+MARKS = re.compile(r"\\.|[$#]\{|\{\$|\$\(|['\"`()\[\]{}]", re.DOTALL)
+INTERPOLATIONS = ("${", "#{", "{$", "$(")  # in strings of any language, but for those in single quotes
 NO_STRING = re.compile(r"[\w&<]")  # before a ': an apostrophe, or a lifetime
 PREFIX = re.compile(r"(?<!\w)[rbfuRBFU]{1,2}$")  # before a ': Python's f'...'
 
 
-def left_open(line: str, quote: str = "") -> list[str]:
-    """The brackets and the quote that the line opens and does not close, outermost first; `quote`: of the string that
-    it begins in."""
-    stack: list[str] = []
-    for _, mark, opens in _marks(line, quote):
-        if opens:
-            stack.append(mark)
-        elif stack:
-            stack.pop()
-    return stack
+def left_open(text: str, opened: Sequence[str] = ()) -> list[str]:
+    """What `text` opens and does not close; `opened`: what is open where it begins."""
+    return _read(text, opened)[1]
 
 
-def open_quote(line: str) -> str:
-    """The quote of the string that the line ends in, or "" outside of strings."""
-    return next((mark for mark in left_open(line)[-1:] if mark in QUOTES), "")
+def unmatched_closers(text: str, opened: Sequence[str] = ()) -> list[int]:
+    """Where `text` closes what was opened before it; `opened`: what is known of that."""
+    return _read(text, opened)[0]
 
 
-def unmatched_closers(text: str, quote: str = "") -> list[int]:
-    """Where `text` closes what was opened before it: brackets, and the string with `quote` that it begins in."""
-    depth, found = 0, []
-    for at, _, opens in _marks(text, quote):
-        if opens:
-            depth += 1
-        elif depth:
-            depth -= 1
-        else:
-            found.append(at)
-    return found
+def open_between(line: str, rest: str) -> list[str]:
+    """What is open behind `line`. A bracket in a string is text, unless `rest`, which stands behind, closes it."""
+    opened = left_open(line)
+    if not _in_string(opened):
+        return opened
+    inside = left_open(line[line.rfind(opened[-1]) + 1 :].replace(r"\(", "("))  # Swift's interpolation
+    closers = zip(reversed(inside), "".join(rest.split()), strict=False)
+    closed = list(takewhile(lambda pair: CLOSER_OF[_bracket(pair[0])] == pair[1], closers))
+    return opened + inside[len(inside) - len(closed) :]
 
 
-def _marks(text: str, quote: str) -> Iterator[tuple[int, str, bool]]:
-    """Each bracket outside of strings and each quote around one: its place, and whether it opens."""
+def interpolates(opened: Sequence[str]) -> bool:
+    """Whether the innermost of what is open makes what follows code within a string."""
+    in_string = any(mark in QUOTES or mark in INTERPOLATIONS for mark in opened)
+    return in_string and not _in_string(opened)
+
+
+def _read(text: str, opened: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Where the text closes what was opened before it, and what it opened itself and left open."""
+    closers, stack, before = [], [*opened], len(opened)
     for match in MARKS.finditer(text):
         mark = match[0]
-        if quote:
-            if mark == quote:
-                quote = ""
-                yield match.start(), mark, False
-        elif mark in OPENERS or mark in CLOSERS:
-            yield match.start(), mark, mark in OPENERS
-        elif mark in QUOTES and (mark != "'" or _opens_string(text[: match.start()])):
-            quote = mark
-            yield match.start(), mark, True
+        if _opens(mark, stack, text[: match.start()]):
+            stack.append(mark)
+        elif _closes(mark, stack):
+            if len(stack) <= before:
+                closers.append(match.start())
+                before = max(len(stack) - 1, 0)
+            stack[-1:] = []
+    return closers, stack[before:]
 
 
-def _opens_string(before: str) -> bool:
-    return not NO_STRING.match(before[-1:]) or PREFIX.search(before[-3:]) is not None
+def _opens(mark: str, stack: Sequence[str], before: str) -> bool:
+    if _in_string(stack):
+        return mark in INTERPOLATIONS and stack[-1] != "'"
+    return mark in OPENERS or mark in INTERPOLATIONS or (mark in QUOTES and _opens_string(mark, before))
+
+
+def _closes(mark: str, stack: Sequence[str]) -> bool:
+    return mark == stack[-1] if _in_string(stack) else mark in CLOSERS
+
+
+def _in_string(stack: Sequence[str]) -> bool:
+    return bool(stack) and stack[-1] in QUOTES
+
+
+def _bracket(mark: str) -> str:
+    """The bracket that an interpolation starts with, or the mark itself."""
+    return mark.strip("$#")
+
+
+def _opens_string(quote: str, before: str) -> bool:
+    return quote != "'" or not NO_STRING.match(before[-1:]) or PREFIX.search(before[-3:]) is not None

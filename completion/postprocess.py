@@ -98,10 +98,12 @@ def joined(text: str, scene: Scene) -> Insert:
 def _over_closers(text: str, scene: Scene) -> tuple[str, int]:
     """The text, and how much of a rest that only closes it supplies; none of the rest's brackets is closed by a
     bracket of the text's own, and none at all where the text ends in a string of its own. Where it leaves some of
-    them open, it ends at the last that it closes."""
-    if any(mark in QUOTES for mark in left_open(text, scene.quote)):
+    them open, it ends at the last that it closes; where blanks stand before the rest's first, before that."""
+    if any(mark in QUOTES for mark in left_open(text, scene.opened)):
         return text, 0
-    closing = unmatched_closers(text, scene.quote)
+    closing = unmatched_closers(text, scene.opened)
+    if scene.rest[0].isspace() and any(text[place] == scene.rest.lstrip()[0] for place in closing[:1]):
+        return text[: closing[0]].rstrip(), 0
     at, supplied = -1, 0
     for i, char in enumerate(scene.rest):
         found = _supplied_at(char, text, at, closing)

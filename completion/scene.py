@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, header_start, indentation
-from ghostdraft.completion.brackets import open_quote
+from ghostdraft.completion.brackets import QUOTES, interpolates, open_between
 from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
 from ghostdraft.completion.types import Snapshot
@@ -30,7 +30,7 @@ class Scene:
     following: tuple[str, ...] = ()  # lines behind it that are not blank, the nearest first
     block: Block | None = None  # the one whose missing body begins on the cursor's empty line
     literal: Literal | None = None  # what the cursor stands in
-    quote: str = ""  # around that string
+    opened: tuple[str, ...] = ()  # brackets and quotes that the line before the cursor leaves open; none in a comment
     indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
     eol: str = "\n"
     leaves: Leaves | None = None  # None: no grammar
@@ -39,6 +39,11 @@ class Scene:
     def rest_closes(self) -> bool:
         """Whether the rest of the line only closes what was opened before, or is empty."""
         return not self.rest.strip(CLOSING)
+
+    @property
+    def in_code(self) -> bool:
+        """Whether what comes next is code, be it within a string."""
+        return self.literal is None or interpolates(self.opened)
 
     def body_missing(self, indent: int) -> bool:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""
@@ -62,7 +67,7 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
     start, end = line_start(text, cursor), line_end(text, cursor)
     before, behind = _lines_before(text, start), _lines_behind(text, end)
     literal, leaves = _parsed(snapshot, trees)
-    quote = "" if literal is Literal.COMMENT else open_quote(text[start:cursor])
+    opened = () if literal is Literal.COMMENT else tuple(open_between(text[start:cursor], text[cursor:end]))
     scene = Scene(
         language_id=snapshot.language_id,
         before=text[max(0, cursor - SIGHT) : cursor],
@@ -70,8 +75,8 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         rest=text[cursor:end],
         preceding=tuple(filter(str.strip, before))[-3:],
         following=tuple(filter(str.strip, behind))[:8],
-        literal=Literal.STRING if quote else literal,
-        quote=quote,
+        literal=Literal.STRING if any(mark in QUOTES for mark in opened) else literal,
+        opened=opened,
         indent=_indent([*before, *behind]),
         eol=_eol(text, start, end),
         leaves=leaves,

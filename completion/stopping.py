@@ -22,7 +22,7 @@ import re
 from dataclasses import dataclass
 
 from ghostdraft.completion.blocks import Block, Outline, Sign, columns, outline
-from ghostdraft.completion.brackets import CLOSERS, left_open, unmatched_closers
+from ghostdraft.completion.brackets import CLOSERS, unmatched_closers
 from ghostdraft.completion.scene import Scene
 from ghostdraft.completion.types import StopReason
 
@@ -127,9 +127,9 @@ class Stopper:
 
     def _closer(self, char: str, at: int) -> Stop | None:
         """A closer on the first line that stands behind the cursor already, on its line or as the start of the next."""
-        if char not in CLOSERS or self._line_start or self._scene.literal:
+        if char not in CLOSERS or self._line_start or not self._scene.in_code:
             return None
-        found = unmatched_closers(self.text)
+        found = unmatched_closers(self.text, self._scene.opened)
         if at not in found:
             return None
         if not self._scene.rest_closes:
@@ -143,7 +143,7 @@ class Stopper:
         """The line's own brackets are closed first; what opened before the line is closed by a line less deep."""
         if not self._stands_behind(closer):
             return False
-        opened_here = closed < len(left_open(self._scene.line))
+        opened_here = closed < len(self._scene.opened)
         return not opened_here or columns(self._scene.following[0]) == columns(self._scene.line)
 
     # Lines that end

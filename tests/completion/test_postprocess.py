@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghostdraft.completion.brackets import left_open, open_quote, unmatched_closers
+from ghostdraft.completion.brackets import left_open, open_between, unmatched_closers
 from ghostdraft.completion.context import line_end
 from ghostdraft.completion.postprocess import presentable
 from ghostdraft.completion.scene import look
@@ -70,6 +70,8 @@ def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str,
         ("x = ¦bar(y)", "foo + ", "foo + ", False),
         ("return ¦ # note", "x", "x", False),
         ("f(¦)  ", "a)", "a)  ", True),
+        ("f( ¦ )", "a )", "a", False),
+        ("f( ¦ )", "a", "a", False),
         ("f('¦')", "a'", "a')", True),
         ("f('¦')", "a', 'b", "a', 'b", False),
     ],
@@ -80,7 +82,7 @@ def test_what_is_replaced(marked: str, writes: str, text: str, over_rest: bool) 
 
 
 @pytest.mark.parametrize(
-    ("text", "quote", "found"),
+    ("text", "opened", "found"),
     [
         ("a)", "", ")"),
         ("(a))", "", ")"),
@@ -90,26 +92,45 @@ def test_what_is_replaced(marked: str, writes: str, text: str, over_rest: bool) 
         (r"a\' b'", "'", "'"),
         ("it's)", "", ")"),
         ("f'{a}')", "", ")"),
+        ("a} {b} `)", "(`{", "}`)"),
+        ("a} ${b[`]`]} `)", "(`{", "}`)"),
         ("x: &'a T)", "", ")"),
     ],
 )
-def test_closers_of_what_was_opened_before(text: str, quote: str, found: str) -> None:
-    assert "".join(text[place] for place in unmatched_closers(text, quote)) == found
+def test_closers_of_what_was_opened_before(text: str, opened: str, found: str) -> None:
+    assert "".join(text[place] for place in unmatched_closers(text, opened)) == found
 
 
 @pytest.mark.parametrize(
-    ("line", "opened", "quote"),
+    ("line", "opened"),
     [
-        ("f(a[", "([", ""),
-        ("f(a)", "", ""),
-        ("f('(", "('", "'"),
-        ('f("a", "', '("', '"'),
-        ("# it's (", "(", ""),
-        ("r'x", "'", "'"),
-        ('"""doc', '"', '"'),
-        ('"""doc"""', "", ""),
+        ("f(a[", "(["),
+        ("f(a)", ""),
+        ("f('(", "('"),
+        ('f("a", "', '("'),
+        ("# it's (", "("),
+        ("r'x", "'"),
+        ('"""doc', '"'),
+        ('"""doc"""', ""),
+        ('f("a {b', '("'),
+        ("f(`a ${b[", "(`${["),
+        ("f(`a ${b} c", "(`"),
+        ("f('a ${b", "('"),
     ],
 )
-def test_what_a_line_leaves_open(line: str, opened: str, quote: str) -> None:
+def test_what_a_line_leaves_open(line: str, opened: str) -> None:
     assert "".join(left_open(line)) == opened
-    assert open_quote(line) == quote
+
+
+@pytest.mark.parametrize(
+    ("line", "rest", "opened"),
+    [
+        ('f("a {b', '}")', '("{'),
+        ('f("a {b', '")', '("'),
+        ('f("a {b', " } c", '("{'),
+        ("f(\"(a {b['", "']}\")", "(\"{['"),
+        ("f('{' + b[", "])", "(["),
+    ],
+)
+def test_a_bracket_in_a_string_is_open_where_the_rest_closes_it(line: str, rest: str, opened: str) -> None:
+    assert "".join(open_between(line, rest)) == opened
