@@ -16,6 +16,7 @@ from typing import BinaryIO
 from ghostdraft.benchmarks import npm
 from ghostdraft.benchmarks.holes import Cursor, Hole, Package, cut
 from ghostdraft.models import package_index, pip_settings, transfer
+from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.store import default_home
 from ghostdraft.models.types import DownloadFailed, WeightsCorrupt
 
@@ -38,16 +39,17 @@ class Corpus:
         return Corpus(default_home() / "bench")
 
     def fetch(self, packages: Iterable[Package], progress: Progress = _ignore) -> None:
-        """Brings what is missing. Raises DownloadFailed, WeightsCorrupt, OSError."""
+        """Brings what is missing. Raises DownloadFailed, WeightsCorrupt, OutOfSpace, ModelError."""
         wanted = sorted(set(packages), key=lambda package: package.name)
         missing = [package for package in wanted if not self.path(package).exists()]
         if not missing:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
         http = transfer.Http(pip_settings.read())
-        for number, package in enumerate(missing):
-            progress(len(wanted) - len(missing) + number, len(wanted), package.name)
-            self._bring(http, package)
+        with disk_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for number, package in enumerate(missing):
+                progress(len(wanted) - len(missing) + number, len(wanted), package.name)
+                self._bring(http, package)
         progress(len(wanted), len(wanted), "")
 
     def cursor(self, hole: Hole) -> Cursor:

@@ -18,7 +18,7 @@ COLUMNS = ("drafter", "tokens/s", "speedup", "quartiles by hole", "tokens/step",
 def listed_cursors(count: int) -> tuple[list[Cursor], str]:
     """The first `count` holes of the list, fetched where they are missing, and the list's hash.
 
-    Raises DownloadFailed, WeightsCorrupt, OSError.
+    Raises DownloadFailed, WeightsCorrupt, OutOfSpace, ModelError.
     """
     listed, corpus = load_list(), Corpus.open()
     holes = listed.holes[:count]

@@ -8,6 +8,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from ghostdraft.benchmarks.holes import LANGUAGE_OF_SUFFIX, Block, Cursor, cut, find_blocks
+from ghostdraft.models import plain_files
 
 
 class NoHoles(Exception):
@@ -53,6 +54,9 @@ def _language(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
+        plain_files.check(path)
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoHoles(f"{path} cannot be read as text: {error}.") from error
+    except OSError as error:
+        raise NoHoles(f"{path} cannot be read: {error.strerror}. Give files with source text.") from error
+    except UnicodeDecodeError as error:
+        raise NoHoles(f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8, or leave it out.") from error

@@ -22,6 +22,7 @@ from ghostdraft.lsp_server.documents import Document, Point
 from ghostdraft.lsp_server.host import Engine, load_engine
 from ghostdraft.lsp_server.settings import Options, user_settings
 from ghostdraft.lsp_server.telling import BadInput
+from ghostdraft.models import plain_files
 from ghostdraft.models.registry import MODELS
 from ghostdraft.models.types import ModelNotFound
 
@@ -58,7 +59,8 @@ def complete(wish: Wish) -> None:
 def find_cursor(place: str) -> Cursor:
     """The place in the file that PATH:LINE:COLUMN names. Raises BadInput."""
     path, line, column = _parse(place)
-    document = Document(path.resolve().as_uri(), language_of(str(path)), 0, _read(path))
+    text = _read(path)
+    document = Document(path.resolve().as_uri(), language_of(str(path)), 0, text)
     if line > document.line_count:
         raise BadInput(f"{path} has {document.line_count} lines; there is no line {line}.")
     last = len(document.line(line - 1)) + 1
@@ -79,9 +81,10 @@ def _parse(place: str) -> tuple[Path, int, int]:
 
 def _read(path: Path) -> str:
     try:
+        plain_files.check(path)
         content = path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+        raise BadInput(f"{path} cannot be read: {error.strerror}. Give a text file.") from error
     if b"\0" in content[:PROBE]:
         raise BadInput(f"{path} is a binary file. Give a text file.")
     try:

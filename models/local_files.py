@@ -6,6 +6,7 @@ Knows nothing of hubs and networks.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def find_files(path: Path) -> tuple[Path, ...]:
     if path.is_file():
         raise ModelNotFound(f"{path} is not a .gguf file. Give a GGUF file, or a folder with safetensors files.")
     if not path.is_dir():
-        raise ModelNotFound(f"{path} does not exist. Give a GGUF file, or a folder with safetensors files.")
+        what = "is not a plain file, nor a folder" if os.path.lexists(path) else "does not exist"
+        raise ModelNotFound(f"{path} {what}. Give a GGUF file, or a folder with safetensors files.")
     chosen = choose([child.name for child in sorted(path.iterdir()) if child.is_file()], str(path))
     return tuple(path / name for name in chosen)
 

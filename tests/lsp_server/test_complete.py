@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,18 @@ def test_bad_places_are_one_sentence(file: Path, monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 2
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.platform
+def test_pipes_devices_and_loops_are_not_opened(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(file.with_name("pipe.py"))
+    file.with_name("loop.py").symlink_to("loop.py")
+    for path in ("/dev/zero", file.with_name("pipe.py"), file.with_name("loop.py")):
+        result = run(monkeypatch, Answering("x"), f"{path}:1:1")
+        assert result.exit_code == 2
+        assert "is not a plain file" in result.stderr
+        assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"\x7fELF\0\0", "binary"), (b"caf\xe9\n", "not UTF-8 text (byte 3)")])

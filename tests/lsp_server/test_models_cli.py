@@ -110,6 +110,15 @@ def test_files_that_are_no_model_are_told(tmp_path: Path) -> None:
     assert "cut off" in failure("import", str(tmp_path / "cut.gguf"))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.platform
+def test_what_is_no_plain_file_is_no_model(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "loop.gguf").symlink_to("loop.gguf")
+    for path in ("/dev/zero", tmp_path / "pipe.gguf", tmp_path / "loop.gguf"):
+        assert f"{path} is not a plain file" in failure("import", str(path))
+
+
 def test_no_source_is_told(tmp_path: Path) -> None:
     assert str(tmp_path / "wheels") in failure("pull", "tiny")
 
