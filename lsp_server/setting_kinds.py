@@ -30,7 +30,8 @@ _LONGEST_TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`wanted` completes "must be". `take` makes the typed value of a raw one, or None of a bad one.
+    """`wanted` completes "must be". `take` makes the typed value of a raw one, or None of a bad one, which is told
+    as `seen` says.
 
     `tighten(old, new)` is what holds where a workspace says `new`; None: not a workspace's or folder's to say.
     """
@@ -38,6 +39,7 @@ class Kind:
     wanted: str
     take: Callable[[object], Any]
     tighten: Callable[[Any, Any], Any] | None = None
+    seen: Callable[[object], str] | None = None
 
 
 class BadSetting(Exception):
@@ -57,6 +59,8 @@ def canonical(key: str) -> str:
 def kind_of(key: str) -> Kind:
     """Raises BadSetting where there is no such setting."""
     parts = canonical(key).split(".")
+    if parts[0] == "languages" and "" in parts:
+        raise BadSetting("`languages` has a table without a language's name; give it one, or take it out.")
     language = parts[0] == "languages" and len(parts) >= 3
     kind = _LANGUAGE_KINDS.get(parts[-1]) if language else _KINDS.get(key)
     if kind is None:
@@ -66,13 +70,23 @@ def kind_of(key: str) -> Kind:
 
 def checked(key: str, raw: object, tightening: bool) -> Any:
     """The typed value. `tightening`: said by a workspace or for a folder. Raises BadSetting."""
+    if _holds_tables(key) and not isinstance(raw, Mapping):
+        raise BadSetting(f"`{key[:80]}` must be a table, not {in_words(raw)}.")
     kind = kind_of(key)
     if tightening and kind.tighten is None:
         raise BadSetting(f"`{key}` is ignored: only you can set it, and for every folder at once.")
     value = kind.take(raw)
     if value is None:
-        raise BadSetting(f"`{key}` must be {kind.wanted}, not {in_words(raw)}; the value before it stays.")
+        raise BadSetting(
+            f"`{key}` must be {kind.wanted}, not {(kind.seen or in_words)(raw)}; the value before it stays."
+        )
     return value
+
+
+def _holds_tables(key: str) -> bool:
+    """`languages` and `languages.NAME`."""
+    first, *others = key.split(".")
+    return first == "languages" and len(others) < 2
 
 
 def in_words(raw: object) -> str:
@@ -108,6 +122,25 @@ def _is_glob(raw: object) -> bool:
     return True
 
 
+def _globs_seen(raw: object) -> str:
+    """What of a list that is not taken is wrong."""
+    if not isinstance(raw, list | tuple):
+        return in_words(raw)
+    if len(raw) > _MOST_GLOBS:
+        return f"a list of {len(raw)}"
+    return f"a list with {_glob_seen(next(glob for glob in raw if not _is_glob(glob)))}"
+
+
+def _glob_seen(raw: object) -> str:
+    if not isinstance(raw, str):
+        return in_words(raw)
+    if len(raw) > _LONGEST_TEXT:
+        return f"a glob of {len(raw)} characters"
+    if raw.count("*") > _MOST_WILDCARDS:
+        return f"a glob of {raw.count('*')} stars"
+    return f"{in_words(raw)}, which is no glob"
+
+
 def _stricter(old: Trigger, new: Trigger) -> Trigger:
     return max(old, new, key=_STRICTNESS.index)
 
@@ -137,6 +170,7 @@ _KINDS = {
         f"a list of at most {_MOST_GLOBS} globs, each with at most {_MOST_WILDCARDS} stars",
         _globs,
         lambda old, new: (*old, *new),
+        _globs_seen,
     ),
 }
 _LANGUAGE_KINDS = {

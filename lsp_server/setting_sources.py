@@ -6,6 +6,7 @@ A source is never trusted to be well formed: what is not taken becomes a sentenc
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,8 @@ from ghostdraft.lsp_server.setting_kinds import BadSetting, canonical, checked, 
 CONFIG_VARIABLE = "GHOSTDRAFT_CONFIG"
 WORKSPACE_FILE = ".ghostdraft.toml"
 LARGEST_FILE = 64 * 1024  # bytes
+
+_QUOTED_KEY = re.compile(r"\(['\"].*\)|(?<= key )['\"].*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +122,20 @@ def _read_file(path: Path, read: Any) -> Read:
         raw = {} if text is None else tomllib.loads(text)
     except OSError as error:
         return Read(problems=(f"{path} was not read: {error.strerror}.",))
-    except (ValueError, RecursionError):
-        return Read(problems=(f"{path} was not read: it is not valid TOML.",))
+    except (ValueError, RecursionError) as error:
+        return Read(problems=(f"{path} was not read: {_why_no_toml(error)}.",))
     result: Read = read(raw)
     return result
+
+
+def _why_no_toml(error: Exception) -> str:
+    """Reason and place, without the file's own text: some of the parser's messages quote keys, as a tuple."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {error.start})"
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return "it is not valid TOML: a number is too long, or tables are nested too deeply"
+    reason, at, place = str(error).rpartition(" (at ")
+    return f"it is not valid TOML: {_QUOTED_KEY.sub('…', reason)}{at}{place}"
 
 
 def _content(path: Path) -> str | None:

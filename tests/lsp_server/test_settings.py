@@ -11,7 +11,13 @@ import pytest
 from ghostdraft import drafting
 from ghostdraft.completion.types import Trigger
 from ghostdraft.lsp_server.setting_kinds import DRAFTERS
-from ghostdraft.lsp_server.setting_sources import LARGEST_FILE, config_path, read_user, read_user_file
+from ghostdraft.lsp_server.setting_sources import (
+    LARGEST_FILE,
+    config_path,
+    read_user,
+    read_user_file,
+    read_workspace_file,
+)
 from ghostdraft.lsp_server.settings import Settings, user_settings
 
 ELSEWHERE = Path("/elsewhere/a.py")
@@ -92,11 +98,14 @@ def test_a_folder_cannot_choose_the_model() -> None:
             '`languages.python.budget_ms` must be a whole number from 1 to 600000, not "fast"',
         ),
         (language(trigger="sometimes"), '"auto", "invoked", "off"'),
-        ({"languages": {"python": 3}}, "`languages.python`"),
-        ({"languages": []}, "`languages`"),
+        ({"languages": {"python": 3}}, "`languages.python` must be a table, not 3"),
+        ({"languages": []}, "`languages` must be a table, not a list"),
+        ({"languages": {"": {"trigger": "off"}}}, "without a language's name"),
         ({"exclude": "*.py"}, "`exclude` must be a list"),
         ({"exclude": ["[z-a]"]}, "`exclude`"),
-        ({"exclude": ["*a*a*a*a*a*a*a*a"]}, "stars"),
+        ({"exclude": ["*a*a*a*a*a*a*a*a"]}, "not a list with a glob of 8 stars"),
+        ({"exclude": ["*.a", 3]}, "not a list with 3"),
+        ({"exclude": ["*.a"] * 201}, "not a list of 201"),
         ({"folders": 3}, "`folders` must be a table"),
         ({"folders": {"/a": 3}}, "must be a table"),
         ({"workspace": 3}, "must be a table"),
@@ -185,6 +194,22 @@ def test_a_settings_file_that_cannot_be_read_is_told(tmp_path: Path, content: by
     (tmp_path / ".ghostdraft.toml").write_bytes(content)
     (problem,) = settings_of({}).add_folder(tmp_path)
     assert problem.startswith(f"{tmp_path / '.ghostdraft.toml'} was not read: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('model = "a"\nx = secret\n', "Invalid value (at line 2, column 5)"),
+        ("[secret]\n[secret]\n", "Cannot declare … twice (at line 2, column 8)"),
+        ("x = {secret = 1, secret = 2}\n", "Duplicate inline table key … (at line 1"),
+        ("secret = [", "Invalid value (at end of document)"),
+    ],
+)
+def test_bad_toml_is_told_with_its_place_and_without_its_text(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / ".ghostdraft.toml").write_text(text)
+    (problem,) = read_workspace_file(tmp_path).problems
+    assert f"not valid TOML: {said}" in problem
+    assert "secret" not in problem
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
