@@ -30,6 +30,7 @@ MOST_BLANK_LINES = 2
 LOOP_CHECK = 16  # code points of a line between two looks for a loop
 LOOP = re.compile(r"(?=.{0,31}\w)(.{1,32}?)\1{5,}$")
 LEAST_LOOP = 64
+NESTED = re.compile(r"(?<!\w)(\w[\w.:]{3,}\()\1{2}$")  # a call of the same name within itself, twice
 CYCLES = tuple((length, 3 if length < 4 else 2) for length in range(1, 9))  # lines, how often they may not stand
 TRIVIAL = 4  # letters and digits; a line with fewer repeats another one by chance
 
@@ -87,7 +88,7 @@ class Stopper:
             return self._line_ends(at)
         if not char.isspace() and not self._current(at).strip():
             return self._line_begins(char, at) or self._closer(char, at)
-        if (at - self._line_start) % LOOP_CHECK == 0 and self._runs_in_circles(at):
+        if self._runs_in_circles(at):
             return Stop(StopReason.REPETITION, self._kept())
         return self._closer(char, at)
 
@@ -235,7 +236,10 @@ class Stopper:
 
     def _runs_in_circles(self, at: int) -> bool:
         line = self.text[self._line_start : at + 1]
-        found = LOOP.search(line) if len(line) >= LEAST_LOOP else None
+        if line.endswith("(") and NESTED.search(line):
+            return True
+        looks = len(line) >= LEAST_LOOP and (at - self._line_start) % LOOP_CHECK == 0
+        found = LOOP.search(line) if looks else None
         return found is not None and len(found[0]) >= LEAST_LOOP
 
     # The end

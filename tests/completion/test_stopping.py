@@ -114,6 +114,10 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         # repetition
         ("aaaa()\naaaa()\n¦\n", "aaaa()\n", "", StopReason.REPETITION, "python"),
         ("x = ¦\n", "0, 1, " * 30, "", StopReason.REPETITION, "python"),
+        ("n = ¦\n", "count(&strcpy_s(strcpy_s(strcpy_s(a", "", StopReason.REPETITION, "c"),
+        ("n = ¦\n", "text(text(a), text(text(b)))\n", "text(text(a), text(text(b)))", StopReason.LINE, "c"),
+        ("n = ¦\n", "f(f(f(f(x))))\n", "f(f(f(f(x))))", StopReason.LINE, "c"),
+        ("n = ¦\n", "a.b.c.d + a.a.a.a\n", "a.b.c.d + a.a.a.a", StopReason.LINE, "c"),
         ("x = [¦]\n", "0, 0, 0, 0, 0, 0]\n", "0, 0, 0, 0, 0, 0]", StopReason.LINE, "python"),
         ("# ¦\n", "-" * 100 + "\n", "-" * 100, StopReason.LINE, "python"),
     ],
