@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ghostdraft.models import local_files, registry
-from ghostdraft.models.checkpoint import Checkpoint, SourceFile
+from ghostdraft.models.checkpoint import Checkpoint, SourceFile, mend_told
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.install import Delivery, install
 from ghostdraft.models.progress import Stage, Watch, from_byte
@@ -38,7 +38,8 @@ def pull(store: Store, name: str, watch: Watch = SILENT) -> Checkpoint:
         with _resumable(store.partial(name)) as folder:
             delivery = _fetched(store, name, folder, watch)
             _clear_rest(folder, delivery)
-            install(folder, delivery, watch)
+            with mend_told(_refetch(name)):
+                install(folder, delivery, watch)
             return publish(store, name)
 
 
@@ -56,6 +57,14 @@ def _fetched(store: Store, name: str, folder: Path, watch: Watch) -> Delivery:
             watch.noted(str(error))
             complaints.append(error)
     raise _all_failed(name, complaints)
+
+
+def _refetch(name: str) -> str:
+    """The mend where published files cannot be used."""
+    return (
+        f"Try once more: ghostdraft models remove {name} && ghostdraft models pull {name}; "
+        "where that does not help, what its publisher offers is damaged."
+    )
 
 
 def _clear_rest(folder: Path, delivery: Delivery) -> None:
@@ -85,7 +94,8 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
 
     Raises ModelNotFound, WeightsCorrupt, OutOfSpace, ModelError (the name is taken).
     """
-    files = local_files.find_files(path)
+    with disk_errors(path):
+        files = local_files.find_files(path)
     name = name or path.resolve().name.removesuffix(".gguf")
     with disk_errors(store.home), store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)):
         _check_free_name(store, name)
@@ -93,8 +103,21 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
         with _fresh(store.partial(name)) as folder:
             weights = _copied(files, folder, watch)
             delivery = Delivery(name, str(path.resolve()), weights, known=_known(name, weights))
-            install(folder, delivery, watch)
+            with mend_told("Download or export it again, then import that."), _told_of_originals(folder, files):
+                install(folder, delivery, watch)
             return publish(store, name)
+
+
+@contextmanager
+def _told_of_originals(folder: Path, files: Sequence[Path]) -> Iterator[None]:
+    """What is wrong with the copies in `folder`, which is gone then, is said of the files that the user gave."""
+    try:
+        yield
+    except WeightsCorrupt as error:
+        said = str(error)
+        for file in files:
+            said = said.replace(str(folder / file.name), str(file))
+        raise WeightsCorrupt(said.replace(str(folder), str(files[0].parent))) from error
 
 
 def _copied(files: tuple[Path, ...], folder: Path, watch: Watch) -> tuple[SourceFile, ...]:

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ghostdraft.models import registry
 from ghostdraft.models.types import FimOrder, FimTemplate, ModelSpec, Shape, WeightsCorrupt
 
 FORMAT = 1
@@ -58,6 +62,11 @@ class Checkpoint:
         return self.folder / "cpu.gdw"
 
     @property
+    def mend(self) -> str:
+        """What to do where its files are damaged."""
+        return mend(self.name, self.origin)
+
+    @property
     def size(self) -> int:
         """Bytes on disk, converted weights included."""
         return sum(path.stat().st_size for path in self.folder.iterdir() if path.is_file())
@@ -74,6 +83,26 @@ class Checkpoint:
         os.replace(unfinished, self.folder / MANIFEST)
 
 
+@contextmanager
+def mend_told(mend: str) -> Iterator[None]:
+    """Those who read weights know what is wrong with them; here the way out is added."""
+    try:
+        yield
+    except WeightsCorrupt as error:
+        raise WeightsCorrupt(f"{error} {mend}") from error
+
+
+def mend(name: str, origin: object) -> str:
+    """The commands that replace a damaged model; `origin` as its manifest has it, whatever that is."""
+    remove = f"ghostdraft models remove {shlex.quote(name)}"
+    if isinstance(origin, str) and Path(origin).is_absolute() and Path(origin).exists():
+        bring = f"ghostdraft models import {shlex.quote(origin)} --name {shlex.quote(name)}"
+        return f"Remove the model and import it again: {remove} && {bring}"
+    if name in registry.MODELS or (isinstance(origin, str) and not Path(origin).is_absolute()):
+        return f"Remove the model and fetch it again: {remove} && ghostdraft models pull {shlex.quote(name)}"
+    return f"Remove the model, then pull it or import its file again: {remove}"
+
+
 def open_checkpoint(folder: Path) -> Checkpoint:
     """Reads the manifest and compares the files' sizes with it (their checksums were compared when they came in).
 
@@ -84,9 +113,10 @@ def open_checkpoint(folder: Path) -> Checkpoint:
         files = tuple(SourceFile(**file) for file in manifest["files"])
         checkpoint = Checkpoint(folder, _spec(manifest["spec"]), files, manifest["origin"])
     except (KeyError, TypeError, ValueError) as error:
-        raise _broken(folder, "cannot be read") from error
-    for file in files:
-        _check_size(folder, file)
+        raise _broken(folder) from error
+    with mend_told(checkpoint.mend):
+        for file in files:
+            _check_size(folder, file)
     return checkpoint
 
 
@@ -95,26 +125,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise _broken(folder, "cannot be read") from error
+        raise _broken(folder) from error
     if not isinstance(manifest, dict):
-        raise _broken(folder, "cannot be read")
+        raise _broken(folder)
     return manifest
 
 
 def _check_size(folder: Path, file: SourceFile) -> None:
     path = folder / file.name
     if not path.is_file():
-        raise WeightsCorrupt(f"{path} is missing. {_mend(folder)}")
+        raise WeightsCorrupt(f"{path} is missing.")
     if path.stat().st_size != file.size:
-        raise WeightsCorrupt(f"{path} has {path.stat().st_size:,} bytes instead of {file.size:,}. {_mend(folder)}")
+        raise WeightsCorrupt(f"{path} has {path.stat().st_size:,} bytes instead of {file.size:,}.")
 
 
-def _broken(folder: Path, what: str) -> WeightsCorrupt:
-    return WeightsCorrupt(f"{folder / MANIFEST} {what}. {_mend(folder)}")
-
-
-def _mend(folder: Path) -> str:
-    return f"Remove the model and fetch it again: ghostdraft models remove {folder.name}"
+def _broken(folder: Path) -> WeightsCorrupt:
+    return WeightsCorrupt(f"{folder / MANIFEST} cannot be read. {mend(folder.name, None)}")
 
 
 def _spec(fields: dict[str, Any]) -> ModelSpec:

@@ -47,13 +47,19 @@ class GgufHeader:
 
 def read_header(path: Path) -> GgufHeader:
     """Raises WeightsCorrupt where `path` is no GGUF file of version 2 or 3, or ends before its last tensor."""
+    if path.stat().st_size == 0:
+        raise WeightsCorrupt(f"{path} is not a readable GGUF file: it is empty.")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             header = _Reader(data).header()
             _check_end(path, header, len(data))
             return header
-    except (struct.error, ValueError, KeyError, UnicodeDecodeError, MemoryError) as error:
-        raise WeightsCorrupt(f"{path} is not a readable GGUF file ({error}). Fetch it again.") from error
+    except _Unreadable as error:
+        raise WeightsCorrupt(f"{path} is not a readable GGUF file: {error}.") from error
+    except struct.error as error:
+        raise WeightsCorrupt(f"{path} is not a readable GGUF file: its header is cut off.") from error
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise WeightsCorrupt(f"{path} is not a readable GGUF file: its header makes no sense.") from error
 
 
 def _check_end(path: Path, header: GgufHeader, size: int) -> None:
@@ -66,7 +72,11 @@ def _check_end(path: Path, header: GgufHeader, size: int) -> None:
             elements *= dim
         end = header.data_start + tensor.offset + elements // block * block_bytes
         if end > size:
-            raise WeightsCorrupt(f"{path} is cut off: {size:,} bytes, at least {end:,} expected. Fetch it again.")
+            raise WeightsCorrupt(f"{path} is cut off: {size:,} bytes, at least {end:,} expected.")
+
+
+class _Unreadable(Exception):
+    """Says why, for people."""
 
 
 class _Reader:
@@ -79,11 +89,11 @@ class _Reader:
 
     def header(self) -> GgufHeader:
         if self.data[:4] != b"GGUF":
-            raise ValueError("it does not begin with GGUF")
+            raise _Unreadable("it does not begin with GGUF")
         self.at = 4
         version, tensor_count, key_count = self.scalar("<I"), self.scalar("<Q"), self.scalar("<Q")
         if version not in (2, 3):
-            raise ValueError(f"version {version}")
+            raise _Unreadable(f"it is of version {version}, and 2 and 3 are known")
         metadata = {self.string(): self.value(self.scalar("<I")) for _ in range(key_count)}
         tensors = [self.tensor() for _ in range(tensor_count)]
         alignment = int(metadata.get("general.alignment", _DEFAULT_ALIGNMENT))
@@ -115,7 +125,7 @@ class _Reader:
         length = self.scalar("<Q")
         text = self.data[self.at : self.at + length]
         if len(text) < length:
-            raise ValueError("the header is cut off")
+            raise _Unreadable("its header is cut off")
         self.at += length
         return text.decode("utf-8")
 

@@ -19,7 +19,7 @@ from ghostdraft.models.progress import Stage, Watch
 from ghostdraft.models.registry import KnownModel
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.specs import Facts
-from ghostdraft.models.types import EngineUnavailable, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Delivery:
 
 
 def install(folder: Path, delivery: Delivery, watch: Watch) -> Checkpoint:
-    """Raises WeightsCorrupt where the files are not what they should be."""
+    """Raises WeightsCorrupt where the files are not what they should be, EngineUnavailable where they are no kind that
+    is known."""
     checkpoint = _describe(folder, delivery)
     checkpoint.save()
     try:
@@ -56,7 +57,7 @@ def _describe(folder: Path, delivery: Delivery) -> Checkpoint:
 
 def _read_gguf(weights: Sequence[Path]) -> tuple[tokenizers.Tokenizer, Facts]:
     if len(weights) > 1:
-        raise WeightsCorrupt(
+        raise EngineUnavailable(
             "The GGUF file is split into several. Join them with llama.cpp's llama-gguf-split --merge."
         )
     header = read_header(weights[0])

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ghostdraft.models import tokenizer
-from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.checkpoint import Checkpoint, mend_told
 from ghostdraft.models.disk import disk_errors
+from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer
 
@@ -39,8 +40,9 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
     checkpoint = store.find(name)
     chosen = choose_device(device)
     context = min(context, checkpoint.spec.shape.context)
-    model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-    return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
+    with mend_told(checkpoint.mend):
+        model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
+        return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
 
 
 def choose_device(device: str) -> str:
@@ -76,8 +78,16 @@ def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None
     if not is_usable():
         with disk_errors(store.home), store.lock(checkpoint.name, lambda: None):
             if not is_usable():  # another process may have been first
+                _check_headers(checkpoint)
                 convert(checkpoint)
     return CpuModel(checkpoint.cpu_weights, context, threads)
+
+
+def _check_headers(checkpoint: Checkpoint) -> None:
+    """Of safetensors; a GGUF file's is checked by whoever reads it. Raises WeightsCorrupt."""
+    for path in checkpoint.weights:
+        if path.suffix == ".safetensors":
+            read_shapes(path)
 
 
 def _torch(checkpoint: Checkpoint, device: str, context: int) -> LanguageModel:

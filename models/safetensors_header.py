@@ -19,8 +19,8 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             header = json.loads(file.read(length) if length <= path.stat().st_size else b"")
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         end = 8 + length + max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
-        raise WeightsCorrupt(f"{path} is not a readable safetensors file. Fetch it again.") from error
+    except (ValueError, AttributeError, LookupError, TypeError) as error:
+        raise WeightsCorrupt(f"{path} is not a readable safetensors file.") from error
     if end != path.stat().st_size:
-        raise WeightsCorrupt(f"{path} has {path.stat().st_size:,} bytes instead of {end:,}. Fetch it again.")
+        raise WeightsCorrupt(f"{path} has {path.stat().st_size:,} bytes instead of {end:,}.")
     return {name: tuple(entry["shape"]) for name, entry in tensors.items()}

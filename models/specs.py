@@ -6,7 +6,9 @@ Knows two kinds of files: GGUF metadata, and Hugging Face's config.json beside s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,46 +103,50 @@ def _first_in(tokens: Sequence[str | None], control: Mapping[str, int]) -> str |
 
 
 def facts_from_gguf(header: GgufHeader, path: Path) -> Facts:
-    """Raises WeightsCorrupt where a hyperparameter is missing."""
+    """Raises WeightsCorrupt where a hyperparameter is missing, or none that a model can have."""
+    with _nonsense_told(path):
+        return _gguf_facts(header, path)
+
+
+def _gguf_facts(header: GgufHeader, path: Path) -> Facts:
     metadata = header.metadata
-    try:
-        shape = _gguf_shape(header)
-    except KeyError as error:
-        raise WeightsCorrupt(f"{path} does not say its {error}. Fetch it again.") from error
     bos = metadata.get("tokenizer.ggml.bos_token_id")
     adds_bos = metadata.get("tokenizer.ggml.add_bos_token", metadata.get("tokenizer.ggml.model") == "llama")
     ends = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot", "eom"))
     return Facts(
-        shape=shape,
+        shape=_gguf_shape(header),
         names=(str(metadata.get("general.name", "")), str(metadata.get("general.basename", "")), path.stem),
         licence=metadata.get("general.license"),
-        bos_token=bos if adds_bos else None,
-        end_tokens=tuple(end for end in ends if end is not None),
+        bos_token=(_ids(bos) or (None,))[0] if adds_bos else None,
+        end_tokens=tuple(id_ for end in ends for id_ in _ids(end)),
         fim=_gguf_fim(metadata),
     )
 
 
 def _gguf_shape(header: GgufHeader) -> Shape:
-    embedding = header.tensors["token_embd.weight"]
-    hidden, heads = header.value("embedding_length"), header.value("attention.head_count")
-    if None in (hidden, heads):
-        raise KeyError("size")
+    if "general.architecture" not in header.metadata or "token_embd.weight" not in header.tensors:
+        raise _BadFact("does not say its architecture, or has no tensor token_embd.weight")
+    hidden, heads = _of_gguf(header, "embedding_length"), _of_gguf(header, "attention.head_count")
     epsilon = header.value("attention.layer_norm_rms_epsilon", header.value("attention.layer_norm_epsilon", 1e-5))
     return Shape(
         architecture=_gguf_architecture(header),
-        layers=header.metadata[f"{header.architecture}.block_count"],
+        layers=_of_gguf(header, "block_count"),
         hidden=hidden,
         heads=heads,
-        kv_heads=header.value("attention.head_count_kv", heads),
-        head_dim=header.value("attention.key_length", hidden // heads),
-        mlp=header.metadata[f"{header.architecture}.feed_forward_length"],
-        vocab=embedding.dims[1],
-        context=header.metadata[f"{header.architecture}.context_length"],
-        rope_theta=_shortest(header.value("rope.freq_base", 10000.0)),
-        rms_eps=_shortest(epsilon),
+        kv_heads=_of_gguf(header, "attention.head_count_kv", heads),
+        head_dim=_of_gguf(header, "attention.key_length", hidden // heads),
+        mlp=_of_gguf(header, "feed_forward_length"),
+        vocab=header.tensors["token_embd.weight"].dims[1],
+        context=_of_gguf(header, "context_length"),
+        rope_theta=_shortest(_number(header.value("rope.freq_base", 10000.0), "rope.freq_base")),
+        rms_eps=_shortest(_number(epsilon, "layer_norm_rms_epsilon")),
         qkv_bias="blk.0.attn_q.bias" in header.tensors,
         tied="output.weight" not in header.tensors,
     )
+
+
+def _of_gguf(header: GgufHeader, key: str, default: int | None = None) -> int:
+    return _count(header.metadata, f"{header.architecture}.{key}", default)
 
 
 def _gguf_architecture(header: GgufHeader) -> str:
@@ -173,34 +179,31 @@ def facts_from_config(folder: Path, tensors: Mapping[str, tuple[int, ...]], name
     if config is None:
         raise WeightsCorrupt(f"{folder} has no config.json, so the shape of the model is not known.")
     generation = _json(folder / "generation_config.json") or {}
-    try:
-        shape = _config_shape(config, tensors)
-    except (KeyError, TypeError) as error:
-        raise WeightsCorrupt(f"{folder / 'config.json'} does not say {error}. Fetch it again.") from error
-    return Facts(
-        shape=shape,
-        names=(*names, str(config.get("_name_or_path", ""))),
-        licence=None,
-        bos_token=_bos_token(folder, config),
-        end_tokens=_ids(generation.get("eos_token_id")) + _ids(config.get("eos_token_id")),
-    )
+    with _nonsense_told(folder / "config.json"):
+        return Facts(
+            shape=_config_shape(config, tensors),
+            names=(*names, str(config.get("_name_or_path", ""))),
+            licence=None,
+            bos_token=_bos_token(folder, config),
+            end_tokens=_ids(generation.get("eos_token_id")) + _ids(config.get("eos_token_id")),
+        )
 
 
 def _config_shape(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> Shape:
-    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+    hidden, heads = _count(config, "hidden_size"), _count(config, "num_attention_heads")
     rope = config.get("rope_parameters") or {}
     return Shape(
         architecture=_config_architecture(config, tensors),
-        layers=config["num_hidden_layers"],
+        layers=_count(config, "num_hidden_layers"),
         hidden=hidden,
         heads=heads,
-        kv_heads=config.get("num_key_value_heads") or heads,
-        head_dim=config.get("head_dim") or hidden // heads,
-        mlp=config.get("intermediate_size") or 4 * hidden,
-        vocab=config["vocab_size"],
-        context=config["max_position_embeddings"],
-        rope_theta=float(config.get("rope_theta") or rope.get("rope_theta") or 10000.0),
-        rms_eps=float(config.get("rms_norm_eps") or config.get("norm_epsilon") or 1e-5),
+        kv_heads=_count(config, "num_key_value_heads", heads),
+        head_dim=_count(config, "head_dim", hidden // heads),
+        mlp=_count(config, "intermediate_size", 4 * hidden),
+        vocab=_count(config, "vocab_size"),
+        context=_count(config, "max_position_embeddings"),
+        rope_theta=_number(config.get("rope_theta") or rope.get("rope_theta") or 10000.0, "rope_theta"),
+        rms_eps=_number(config.get("rms_norm_eps") or config.get("norm_epsilon") or 1e-5, "rms_norm_eps"),
         qkv_bias=_has(tensors, "self_attn.q_proj.bias"),
         tied=not any(name.startswith("lm_head.") for name in tensors),
     )
@@ -208,6 +211,8 @@ def _config_shape(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ..
 
 def _config_architecture(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> str:
     """As `_gguf_architecture`."""
+    if "model_type" not in config:
+        raise _BadFact("does not say its `model_type`")
     kind = str(config["model_type"])
     architecture = _LLAMA_LIKE.get(kind, kind)
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
@@ -229,15 +234,48 @@ def _bos_token(folder: Path, config: Mapping[str, Any]) -> int | None:
     return (_ids(config.get("bos_token_id")) or (None,))[0] if adds else None
 
 
-def _ids(value: int | list[int] | None) -> tuple[int, ...]:
+class _BadFact(Exception):
+    """What a file does not say, or says of no model that can be; follows the file's name."""
+
+
+@contextmanager
+def _nonsense_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _BadFact as error:
+        raise WeightsCorrupt(f"{path} {error}.") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise WeightsCorrupt(f"{path} describes no model that can be.") from error
+
+
+def _count(fields: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A whole number above 0 that a C int holds; `default` where the file says none. Raises _BadFact."""
+    value = default if fields.get(key) is None else fields[key]
     if value is None:
-        return ()
-    return tuple(value) if isinstance(value, list) else (value,)
+        raise _BadFact(f"does not say its `{key}`")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
+        raise _BadFact(f"has no whole number above 0 as its `{key}`")
+    return value
+
+
+def _number(value: Any, key: str) -> float:
+    """Raises _BadFact where it is not above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise _BadFact(f"has no number above 0 as its `{key}`")
+    return float(value)
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    """Of one token, several or none."""
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(id_, int) for id_ in ids):
+        raise _BadFact("names a token by something that is not its number")
+    return tuple(ids)
 
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
         fields = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     except ValueError as error:
-        raise WeightsCorrupt(f"{path} is not JSON. Fetch it again.") from error
+        raise WeightsCorrupt(f"{path} is not JSON.") from error
     return fields if isinstance(fields, dict) else None

@@ -20,7 +20,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from ghostdraft.models import registry
-from ghostdraft.models.checkpoint import FORMAT, MANIFEST, Checkpoint, open_checkpoint, read_manifest
+from ghostdraft.models.checkpoint import FORMAT, MANIFEST, Checkpoint, mend, open_checkpoint, read_manifest
 from ghostdraft.models.types import ModelError, ModelNotFound, WeightsCorrupt
 
 HOME_VARIABLE = "GHOSTDRAFT_HOME"
@@ -57,10 +57,10 @@ class Store:
         folder = self.folder(name)
         if not self.has(name):
             raise ModelNotFound(absent(name))
-        if read_manifest(folder).get("format") != FORMAT:
+        manifest = read_manifest(folder)
+        if manifest.get("format") != FORMAT:
             raise WeightsCorrupt(
-                f"{name} was stored by another version of ghostdraft. Fetch it again: "
-                f"ghostdraft models remove {name} && ghostdraft models pull {name}"
+                f"{name} was stored by another version of ghostdraft. {mend(name, manifest.get('origin'))}"
             )
         return open_checkpoint(folder)
 
@@ -117,6 +117,11 @@ def absent(name: str) -> str:
     """The sentence for a name that is not in the store."""
     if name in registry.MODELS:
         return f"{name} is not on this disk yet. Fetch it: ghostdraft models pull {name}"
+    if name.count("/") == 1 and not name.startswith("/"):
+        return (
+            f"{name} is not on this disk, nor in the table of known models. "
+            f"Fetch it from the hub: ghostdraft models pull {name}"
+        )
     close = registry.suggestions(name)
     meant = f" Did you mean {' or '.join(close)}?" if close else ""
     return f"No model is called {name}.{meant} See: ghostdraft models list"

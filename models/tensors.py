@@ -124,4 +124,4 @@ def _hf_name(gguf_name: str) -> str | None:
 
 
 def _corrupt(path: Path, error: Exception) -> WeightsCorrupt:
-    return WeightsCorrupt(f"{path.name} cannot be read as weights ({error}). Remove the model and pull it again.")
+    return WeightsCorrupt(f"{path.name} cannot be read as weights ({error}).")

@@ -24,7 +24,7 @@ def load(path: Path) -> Tokenizer:
     try:
         inner = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:
-        raise WeightsCorrupt(f"{path} is not a readable tokenizer ({error}). Fetch the model again.") from error
+        raise WeightsCorrupt(f"{path} is not a readable tokenizer.") from error
     return BpeTokenizer(inner)
 
 

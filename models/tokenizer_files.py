@@ -44,7 +44,11 @@ def from_gguf(header: GgufHeader) -> tokenizers.Tokenizer:
         if kind == "llama":
             return _byte_fallback(header.metadata)
     except KeyError as error:
-        raise WeightsCorrupt(f"The GGUF file has no {error}. Fetch it again.") from error
+        raise WeightsCorrupt(f"The GGUF file has no {error}.") from error
+    except EngineUnavailable:
+        raise
+    except Exception as error:  # the tokenizers package raises no other kind
+        raise WeightsCorrupt("The GGUF file's tokenizer makes no sense.") from error
     raise EngineUnavailable(f"The GGUF file's tokenizer is of a kind that is not known ({kind}). {_MEND}")
 
 
@@ -121,12 +125,16 @@ def _with_added(tokenizer: tokenizers.Tokenizer, metadata: dict[str, Any]) -> to
 
 def from_published(path: Path) -> tokenizers.Tokenizer:
     """Raises WeightsCorrupt where the file cannot be read, EngineUnavailable where it is no BPE over bytes."""
+    if not path.is_file():
+        raise WeightsCorrupt(f"{path.parent} has no {path.name}.")
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         _check_kind(fields)
         return tokenizers.Tokenizer.from_str(json.dumps(_exact(fields)))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise WeightsCorrupt(f"{path} is not a readable tokenizer ({error}). Fetch it again.") from error
+    except (EngineUnavailable, OSError):
+        raise
+    except Exception as error:  # the tokenizers package raises no other kind
+        raise WeightsCorrupt(f"{path} is not a readable tokenizer.") from error
 
 
 def _check_kind(fields: dict[str, Any]) -> None:

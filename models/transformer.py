@@ -254,7 +254,7 @@ class _Loader:
         try:
             tensor = self.tensors[name]
         except (KeyError, ValueError) as error:
-            raise WeightsCorrupt(f"The tensor {name} is missing or cut short; pull the model again.") from error
+            raise WeightsCorrupt(f"The tensor {name} is missing or cut short.") from error
         if tuple(tensor.shape) != size:
             raise WeightsCorrupt(f"The tensor {name} is {list(tensor.shape)}, but {list(size)} is expected.")
         return tensor.to(self.device, self.dtype)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from ghostdraft.lsp_server.models_cli import app
 from ghostdraft.models import acquire, registry, transfer
 from ghostdraft.models.store import Store
-from tests.models.published import gguf_file, in_wheels
+from tests.models.published import gguf_file, in_wheels, safetensors_folder
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +102,25 @@ def test_unknown_names_are_told_with_the_near_ones() -> None:
     assert "Did you mean starter" in failure("pull", "startr")
     assert "Did you mean starter" in failure("info", "startr")
     assert "models list" in failure("remove", "zzzzzz")
+    assert "ghostdraft models pull foo/bar" in failure("info", "foo/bar")
 
 
 def test_files_that_are_no_model_are_told(tmp_path: Path) -> None:
     assert "does not exist" in failure("import", str(tmp_path / "none.gguf"))
     (tmp_path / "cut.gguf").write_bytes(gguf_file(tmp_path / "a.gguf").read_bytes()[:-100])
     assert "cut off" in failure("import", str(tmp_path / "cut.gguf"))
+
+
+def test_an_import_tells_of_the_users_file_in_words(tmp_path: Path) -> None:
+    for content in (b"", b"GGUF", b"random"):
+        (tmp_path / "garbage.gguf").write_bytes(content)
+        said = failure("import", str(tmp_path / "garbage.gguf"))
+        assert f"{tmp_path / 'garbage.gguf'} is not a readable GGUF file: it" in said
+        assert said.rstrip().endswith("Download or export it again, then import that.")
+    folder = safetensors_folder(tmp_path / "folder", num_attention_heads=0)
+    assert f"{folder / 'config.json'} has no whole number above 0" in failure("import", str(folder))
+    (folder / "config.json").unlink()
+    assert f"{folder} has no config.json" in failure("import", str(folder))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import gguf
@@ -15,6 +16,8 @@ from ghostdraft.models.gguf_header import read_header
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.types import WeightsCorrupt
 from tests.models.published import VOCAB, gguf_file, safetensors_folder, tensors
+
+_PYTHONS_WORDS = re.compile(r"unpack|buffer|mmap|codec|Errno|'\w+'")
 
 
 def test_header_says_what_the_gguf_package_says(tiny: Checkpoint) -> None:
@@ -42,8 +45,9 @@ def test_a_file_cut_anywhere_is_told(tmp_path_factory: pytest.TempPathFactory, k
     path = gguf_file(tmp_path_factory.mktemp("cut") / "a.gguf")
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * kept)])
-    with pytest.raises(WeightsCorrupt, match="Fetch"):
+    with pytest.raises(WeightsCorrupt) as caught:
         read_header(path)
+    assert not _PYTHONS_WORDS.search(str(caught.value).replace(str(path), ""))
 
 
 @given(place=st.integers(0, 400), value=st.integers(0, 255))
@@ -61,8 +65,9 @@ def test_a_changed_header_is_read_or_told(tmp_path_factory: pytest.TempPathFacto
 def test_what_is_no_gguf_file_is_told(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.gguf"
     path.write_bytes(content)
-    with pytest.raises(WeightsCorrupt, match="Fetch"):
+    with pytest.raises(WeightsCorrupt) as caught:
         read_header(path)
+    assert not _PYTHONS_WORDS.search(str(caught.value).replace(str(path), ""))
 
 
 def test_shapes_of_safetensors(tmp_path: Path) -> None:
@@ -76,7 +81,7 @@ def test_safetensors_of_another_length_are_told(tmp_path: Path, change: int) -> 
     path = safetensors_folder(tmp_path) / "model.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:change] if change < 0 else content + bytes(change))
-    with pytest.raises(WeightsCorrupt, match="Fetch"):
+    with pytest.raises(WeightsCorrupt, match="safetensors"):
         read_shapes(path)
 
 
@@ -84,5 +89,5 @@ def test_safetensors_of_another_length_are_told(tmp_path: Path, change: int) -> 
 def test_what_is_no_safetensors_file_is_told(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
-    with pytest.raises(WeightsCorrupt, match="Fetch"):
+    with pytest.raises(WeightsCorrupt, match="safetensors"):
         read_shapes(path)

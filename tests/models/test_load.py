@@ -15,8 +15,8 @@ from ghostdraft.models.acquire import import_file
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.load import choose_device, load
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import EngineUnavailable, ModelNotFound
-from tests.models.published import gguf_file
+from ghostdraft.models.types import EngineUnavailable, ModelNotFound, WeightsCorrupt
+from tests.models.published import gguf_file, safetensors_folder
 
 
 def test_tiny_runs_on_the_cpu(tiny: Checkpoint) -> None:
@@ -59,6 +59,26 @@ def test_weights_that_are_not_as_they_were_written_are_made_anew(
     checkpoint.cpu_weights.write_bytes(spoil(made))
     load("small", "cpu")
     assert checkpoint.cpu_weights.read_bytes() == made
+
+
+@pytest.mark.parametrize("what", ["weights", "tokenizer"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_damage_is_told_with_the_commands_that_mend_it(
+    kind: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    original = gguf_file(tmp_path / "a.gguf") if kind == "file" else safetensors_folder(tmp_path / "a")
+    checkpoint = import_file(Store(), original, "mine")
+    checkpoint.cpu_weights.unlink()
+    spoilt = checkpoint.weights[0] if what == "weights" else checkpoint.tokenizer_path
+    spoilt.write_bytes(b"{}".ljust(spoilt.stat().st_size) if what == "tokenizer" else bytes(spoilt.stat().st_size))
+    with pytest.raises(WeightsCorrupt) as caught:
+        load("mine", "cpu")
+    commands = f"ghostdraft models remove mine && ghostdraft models import {original} --name mine"
+    assert str(caught.value).endswith(commands)
+    Store().remove("mine")
+    import_file(Store(), original, "mine")
+    load("mine", "cpu")
 
 
 def test_the_cpu_path_imports_no_torch(tiny: Checkpoint) -> None:

@@ -117,6 +117,33 @@ def test_bos_is_taken_where_the_tokenizer_adds_it(tmp_path: Path) -> None:
     assert from_folder(folder).bos_token == 3
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_attention_heads": 0},
+        {"num_attention_heads": -2},
+        {"num_attention_heads": "many"},
+        {"hidden_size": 1.5},
+        {"num_hidden_layers": True},
+        {"num_key_value_heads": [1]},
+        {"rope_theta": "high"},
+        {"rope_parameters": "none"},
+        {"rms_norm_eps": -1e-6},
+        {"eos_token_id": "</s>"},
+    ],
+)
+def test_a_config_of_no_model_that_can_be_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(WeightsCorrupt, match=r"config\.json"):
+        from_folder(safetensors_folder(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("more", [{"llama__attention__key_length": 0}, {"tokenizer__ggml__eot_token_id": "end"}])
+def test_a_gguf_file_of_no_model_that_can_be_is_told(tmp_path: Path, more: dict[str, Any]) -> None:
+    path = gguf_file(tmp_path / "a.gguf", **more)
+    with pytest.raises(WeightsCorrupt, match=r"a\.gguf"):
+        from_gguf(path)
+
+
 @pytest.mark.parametrize("text", [None, "{", "{}", '{"model_type": "llama"}'])
 def test_a_config_that_says_too_little_is_told(tmp_path: Path, text: str | None) -> None:
     folder = safetensors_folder(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 from ghostdraft.models import store as stores
 from ghostdraft.models.acquire import import_file
-from ghostdraft.models.checkpoint import Checkpoint, open_checkpoint
+from ghostdraft.models.checkpoint import Checkpoint, mend, open_checkpoint
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import ModelError, ModelNotFound, WeightsCorrupt
 from tests.models.published import gguf_file
@@ -49,6 +49,15 @@ def test_what_was_stored_is_read_back(store: Store, mine: Checkpoint) -> None:
     assert mine.size > sum(file.size for file in mine.files)
 
 
+def test_the_mend_of_damage_is_how_the_model_came(tmp_path: Path) -> None:
+    assert mend("tiny", "packages: some 1.0").endswith("models remove tiny && ghostdraft models pull tiny")
+    assert mend("me/model", "hub: me/model").endswith("models remove me/model && ghostdraft models pull me/model")
+    assert mend("mine", str(tmp_path)).endswith(f"remove mine && ghostdraft models import {tmp_path} --name mine")
+    assert mend("mine", str(tmp_path / "gone")).endswith("ghostdraft models remove mine")
+    assert mend("tiny", str(tmp_path / "gone")).endswith("ghostdraft models pull tiny")
+    assert mend("me--model", None).endswith("ghostdraft models remove me--model")
+
+
 def test_an_absent_name_is_told_with_the_mend(store: Store) -> None:
     with pytest.raises(ModelNotFound, match="ghostdraft models pull starter"):
         store.find("starter")
@@ -56,6 +65,8 @@ def test_an_absent_name_is_told_with_the_mend(store: Store) -> None:
         store.find("startr")
     with pytest.raises(ModelNotFound, match="models list"):
         store.find("zzzzzz")
+    with pytest.raises(ModelNotFound, match=r"not on this disk.*ghostdraft models pull foo/bar"):
+        store.find("foo/bar")
     assert store.list() == []
 
 
