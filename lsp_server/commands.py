@@ -1,7 +1,8 @@
 """The commands. Each is one call into a module of its own, imported when it is wanted.
 
-Exit status: 0 done; 1 `doctor` found something to mend, or a served client ended without `shutdown`; 2 bad input, told
-in a sentence with its mend.
+Exit status: 0 done; 1 `doctor` found something to mend, a served client ended without `shutdown`, or nobody reads the
+output; 2 bad input, told
+in a sentence with its mend, or output that cannot be written.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from typing import Annotated
 
 import typer
 
-from ghostdraft.lsp_server import bench_cli, models_cli
+from ghostdraft.lsp_server import __version__, bench_cli, models_cli
 from ghostdraft.lsp_server.telling import told
 
 app = typer.Typer(
     name="ghostdraft",
-    help="Ghost text from a code model on your own machine.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,7 +37,23 @@ class LogLevel(StrEnum):
     DEBUG = "debug"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        with told():
+            typer.echo(f"ghostdraft {__version__}")
+        raise typer.Exit
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def ghostdraft(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Ghost text from a code model on your own machine."""
 
 
 @app.command()

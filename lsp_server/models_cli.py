@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ghostdraft.lsp_server.telling import told
+
 if TYPE_CHECKING:
     from ghostdraft.lsp_server.models_progress import ProgressBar
 
 app = typer.Typer(help="The models on this disk, and those that can be fetched.", no_args_is_help=True)
 
-BAD_INPUT = 2
-INTERRUPTED = 130
+INTERRUPTED = "interrupted; what was downloaded is kept, and the next pull goes on from it."
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="A name from `models list`, or a hub id such as owner/name.")]
+
+Stored = Annotated[str, typer.Argument(help="A name from `models list`, or a hub id that was pulled.")]
 
 
 @app.command("list")
@@ -32,18 +35,18 @@ def list_models(as_json: Json = False) -> None:
     from ghostdraft.lsp_server import models_view
     from ghostdraft.models.store import Store
 
-    with _told():
+    with told():
         views = models_view.all_views(Store())
         _show(views, as_json, models_view.table(views))
 
 
 @app.command()
-def info(name: Name, as_json: Json = False) -> None:
+def info(name: Stored, as_json: Json = False) -> None:
     """Tell what is known of a model."""
     from ghostdraft.lsp_server import models_view
     from ghostdraft.models.store import Store
 
-    with _told():
+    with told():
         one = models_view.view(Store(), name)
         _show(one, as_json, "\n".join(models_view.lines(one)))
 
@@ -55,9 +58,10 @@ def pull(name: Name, as_json: Json = False) -> None:
     from ghostdraft.models.acquire import pull as fetch
     from ghostdraft.models.store import Store
 
-    with _told(), _progress_bar() as bar:
-        checkpoint = fetch(Store(), name, bar.watch)
-    _done(f"{name} is ready", models_view.view(Store(), checkpoint.name), as_json)
+    with told(INTERRUPTED):
+        with _progress_bar() as bar:
+            checkpoint = fetch(Store(), name, bar.watch)
+        _done(f"{name} is ready", models_view.view(Store(), checkpoint.name), as_json)
 
 
 @app.command("import")
@@ -71,34 +75,20 @@ def import_model(
     from ghostdraft.models.acquire import import_file
     from ghostdraft.models.store import Store
 
-    with _told(), _progress_bar() as bar:
-        checkpoint = import_file(Store(), path, name, bar.watch)
-    _done(f"{checkpoint.name} is ready", models_view.view(Store(), checkpoint.name), as_json)
+    with told():
+        with _progress_bar() as bar:
+            checkpoint = import_file(Store(), path, name, bar.watch)
+        _done(f"{checkpoint.name} is ready", models_view.view(Store(), checkpoint.name), as_json)
 
 
 @app.command()
-def remove(name: Name, as_json: Json = False) -> None:
+def remove(name: Stored, as_json: Json = False) -> None:
     """Delete a model from this disk, or what an interrupted download of it left."""
     from ghostdraft.models.store import Store
 
-    with _told():
+    with told():
         Store().remove(name)
-    _done(f"{name} is removed", {"name": name, "installed": False}, as_json)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Errors become a sentence and an exit status."""
-    from ghostdraft.models.types import ModelError
-
-    try:
-        yield
-    except ModelError as error:
-        typer.echo(f"ghostdraft: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from error
-    except KeyboardInterrupt:
-        typer.echo("ghostdraft: interrupted; what was downloaded is kept, and the next pull goes on from it.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        _done(f"{name} is removed", {"name": name, "installed": False}, as_json)
 
 
 @contextmanager
