@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import typer
 from ghostdraft.lsp_server import __version__
 from ghostdraft.lsp_server import machine as machines
 from ghostdraft.lsp_server.machine import Machine
+from ghostdraft.lsp_server.setting_sources import CONFIG_VARIABLE, config_path
 from ghostdraft.lsp_server.settings import Options, user_settings
 from ghostdraft.models.registry import DEFAULT, MODELS
 from ghostdraft.models.store import Store
@@ -42,13 +44,26 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The user's config.toml: where it is or would be."""
+
+    path: str
+    exists: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
+    """`store` is the folder of all models."""
+
     version: str
     machine: Machine
     engine: CpuEngine
     device: str
     model: Model
     options: Options
+    config: ConfigFile
+    store: str
     problems: tuple[str, ...]
 
 
@@ -64,12 +79,22 @@ def examine() -> Report:
     here = Path.cwd()
     complaints += settings.add_folder(here)
     options = settings.options(here / "any")
-    machine, engine, model = machines.look(), _cpu_engine(), _model(options.model)
+    machine, engine, model, config = machines.look(), _cpu_engine(), _model(options.model), _config_file()
     problems = (
         *complaints,
-        *filter(None, (engine.problem, model.problem, _slow(machine, engine, model), _idle(machine))),
+        *filter(None, (config.problem, engine.problem, model.problem, _slow(machine, engine, model), _idle(machine))),
     )
-    return Report(__version__, machine, engine, _device(), model, options, problems)
+    store = str(Store().home / "models")
+    return Report(__version__, machine, engine, _device(), model, options, config, store, problems)
+
+
+def _config_file() -> ConfigFile:
+    path = config_path()
+    if path.exists():
+        return ConfigFile(str(path), True)
+    named = os.environ.get(CONFIG_VARIABLE)
+    problem = f"{CONFIG_VARIABLE} names {path}, which is not there. Create it, or unset the variable." if named else ""
+    return ConfigFile(str(path), False, problem)
 
 
 def _cpu_engine() -> CpuEngine:
@@ -126,6 +151,8 @@ def _json(report: Report) -> str:
         "engine": asdict(report.engine),
         "device": report.device,
         "model": asdict(report.model),
+        "config": {"path": report.config.path, "exists": report.config.exists},
+        "store": report.store,
         "settings": settings,
         "problems": report.problems,
     }
@@ -142,6 +169,8 @@ def _lines(report: Report) -> list[str]:
         "GPU": ("yes" if machine.gpu else "none found") + (", PyTorch is installed" if machine.torch else ""),
         "device": report.device,
         "model": _model_line(model),
+        "models in": report.store,
+        "config.toml": report.config.path + ("" if report.config.exists else ", which is not there"),
     }
     settings = [
         f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in report.options.settings.items()

@@ -21,6 +21,7 @@ FAST = Machine("Linux", "3.11", "some processor", 8, 32 << 30, 20e9, gpu=False, 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GHOSTDRAFT_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(machine, "look", lambda: FAST)
@@ -42,6 +43,18 @@ def test_a_missing_model_and_its_mend() -> None:
     assert result.exit_code == 1
     assert "ghostdraft models pull starter" in result.stdout
     assert problems() == ["starter is not on this disk yet. Fetch it: ghostdraft models pull starter"]
+
+
+def test_where_settings_and_models_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = run().stdout
+    assert str(tmp_path / "home" / "models") in text
+    assert f"{tmp_path / 'config.toml'}\n" in text
+    (tmp_path / "config.toml").unlink()
+    assert f"{tmp_path / 'config.toml'}, which is not there\n" in run().stdout
+    assert any(one.startswith(f"GHOSTDRAFT_CONFIG names {tmp_path / 'config.toml'}") for one in problems())
+    monkeypatch.delenv("GHOSTDRAFT_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    assert not any("GHOSTDRAFT_CONFIG" in problem for problem in problems())
 
 
 def test_each_setting_with_its_origin(tmp_path: Path) -> None:
