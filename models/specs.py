@@ -38,6 +38,13 @@ _END_TOKENS = (
     "<|EOT|>",
     "<｜end▁of▁sentence｜>",
 )
+_HUB_NAMES = (
+    "model.embed_tokens.weight",
+    "model.layers.0.self_attn.q_proj.weight",
+    "model.layers.0.self_attn.k_proj.weight",
+    "model.layers.0.mlp.gate_proj.weight",
+)
+_GGUF_NAMES = ("token_embd.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.ffn_gate.weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,9 @@ def _first_in(tokens: Sequence[str | None], control: Mapping[str, int]) -> str |
 def facts_from_gguf(header: GgufHeader, path: Path) -> Facts:
     """Raises WeightsCorrupt where a hyperparameter is missing, or none that a model can have."""
     with _nonsense_told(path):
-        return _gguf_facts(header, path)
+        facts = _gguf_facts(header, path)
+        _check_sizes(facts.shape, {name: entry.dims[::-1] for name, entry in header.tensors.items()}, _GGUF_NAMES)
+        return facts
 
 
 def _gguf_facts(header: GgufHeader, path: Path) -> Facts:
@@ -180,8 +189,10 @@ def facts_from_config(folder: Path, tensors: Mapping[str, tuple[int, ...]], name
         raise WeightsCorrupt(f"{folder} has no config.json, so the shape of the model is not known.")
     generation = _json(folder / "generation_config.json") or {}
     with _nonsense_told(folder / "config.json"):
+        shape = _config_shape(config, tensors)
+        _check_sizes(shape, tensors, _HUB_NAMES)
         return Facts(
-            shape=_config_shape(config, tensors),
+            shape=shape,
             names=(*names, str(config.get("_name_or_path", ""))),
             licence=None,
             bos_token=_bos_token(folder, config),
@@ -246,6 +257,16 @@ def _nonsense_told(path: Path) -> Iterator[None]:
         raise WeightsCorrupt(f"{path} {error}.") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise WeightsCorrupt(f"{path} describes no model that can be.") from error
+
+
+def _check_sizes(shape: Shape, tensors: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> None:
+    """`names` of embedding, query, key and gate; each [out, in]. Raises _BadFact where the shape is not theirs."""
+    if shape.architecture not in registry.RUNNABLE:
+        return
+    rows = (shape.vocab, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim, shape.mlp)
+    for name, count in zip(names, rows, strict=True):
+        if name in tensors and tuple(tensors[name]) != (count, shape.hidden):
+            raise _BadFact(f"says that {name} is {count} x {shape.hidden}, which it is not")
 
 
 def _count(fields: Mapping[str, Any], key: str, default: int | None = None) -> int:

@@ -130,6 +130,11 @@ def test_bos_is_taken_where_the_tokenizer_adds_it(tmp_path: Path) -> None:
         {"rope_parameters": "none"},
         {"rms_norm_eps": -1e-6},
         {"eos_token_id": "</s>"},
+        {"hidden_size": 2 * HIDDEN},
+        {"vocab_size": 10},
+        {"head_dim": HIDDEN},
+        {"num_key_value_heads": 1},
+        {"intermediate_size": 2 * MLP},
     ],
 )
 def test_a_config_of_no_model_that_can_be_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -137,7 +142,14 @@ def test_a_config_of_no_model_that_can_be_is_told(tmp_path: Path, changes: dict[
         from_folder(safetensors_folder(tmp_path, **changes))
 
 
-@pytest.mark.parametrize("more", [{"llama__attention__key_length": 0}, {"tokenizer__ggml__eot_token_id": "end"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"llama__attention__key_length": 0},
+        {"llama__attention__key_length": HIDDEN},
+        {"tokenizer__ggml__eot_token_id": "end"},
+    ],
+)
 def test_a_gguf_file_of_no_model_that_can_be_is_told(tmp_path: Path, more: dict[str, Any]) -> None:
     path = gguf_file(tmp_path / "a.gguf", **more)
     with pytest.raises(WeightsCorrupt, match=r"a\.gguf"):
