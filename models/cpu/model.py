@@ -100,7 +100,7 @@ class CpuModel:
 
     def __init__(self, path: Path, context: int, threads: int | None = None, variant: str | None = None) -> None:
         if not is_current(path):
-            raise WeightsCorrupt(f"{path} is cut off or of another version. Pull the model again to convert it anew.")
+            raise WeightsCorrupt(f"{path} is cut off or of another version.")
         self._engine = _engine()
         self.variant = _choose(variant or os.environ.get(VARIANT))
         self.threads = min(threads or default_threads(), MAX_THREADS)
@@ -220,7 +220,7 @@ class _Weights:
     def _matrix(self, key: str) -> _Matrix:
         tensor, form = self._tensors[key], self._tensors[key].form
         if form is None:
-            raise WeightsCorrupt(f"{key} is no matrix. Pull the model again.")
+            raise WeightsCorrupt(f"{key} is no matrix.")
         bias = key.removesuffix("weight") + "bias"
         return _Matrix(
             self._place(tensor), self._at(bias) if bias in self._tensors else None, tensor.rows, tensor.columns,

@@ -111,7 +111,7 @@ class GgufSource:
         try:
             return self._tensors[name.of_gguf()]
         except KeyError as error:
-            raise WeightsCorrupt(f"{self._path} has no tensor {name.of_gguf()}. Fetch the model again.") from error
+            raise WeightsCorrupt(f"{self._path} has no tensor {name.of_gguf()}.") from error
 
     def _rows(self, entry: TensorEntry) -> Bytes:
         from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -168,7 +168,7 @@ class SafetensorsSource:
         try:
             return self._tensors[name.of_hub()]
         except KeyError as error:
-            raise WeightsCorrupt(f"The weights have no tensor {name.of_hub()}. Fetch the model again.") from error
+            raise WeightsCorrupt(f"The weights have no tensor {name.of_hub()}.") from error
 
 
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
