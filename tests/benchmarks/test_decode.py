@@ -133,9 +133,9 @@ def test_holes_are_found_in_the_users_own_files(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("a.txt", b"text", "none of the languages"),
-        ("a.py", b"\xff\xfe", "cannot be read as text"),
+        ("a.py", b"\xff\xfe", "not UTF-8 text"),
         ("a.py", b"x = 1\n", "None of the files"),
-        ("gone.py", None, "cannot be read as text"),
+        ("gone.py", None, "No such file"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(tmp_path: Path, name: str, content: bytes | None, why: str) -> None:
