@@ -206,23 +206,24 @@ static void NAME(score_keys)(const Engine *e, int layer, int kv, int slots, cons
     }
 }
 
-// exp(score - max) in place over n scores, padded with zeros to 16; the sum goes lane by lane of 16.
+// exp(score - max) in place over n scores, padded with zeros to 16; the sum goes lane by lane of 16. What pads the scores
+// weighs e^-87 in it, which is nothing beside the largest one's 1.
 static float NAME(soften)(float *scores, int n) {
-  float lane[16], most = -INFINITY;
+  const int padded = (n + 15) / 16 * 16;
+  float lane[LANES], most = -INFINITY;
   V top = v_set(-INFINITY), sum[16 / LANES];
-  for (int i = n; i % 16; i++) scores[i] = -INFINITY;
-  for (int i = 0; i < n; i += LANES) top = v_max(top, v_load(scores + i));
+  for (int i = n; i < padded; i++) scores[i] = -INFINITY;
+  for (int i = 0; i < padded; i += LANES) top = v_max(top, v_load(scores + i));
   v_store(lane, top);
   for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
   for (int j = 0; j < 16 / LANES; j++) sum[j] = v_set(0);
-  for (int i = 0; i < n; i += 16)
+  for (int i = 0; i < padded; i += 16)
     for (int j = 0; j < 16 / LANES; j++) {
       V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(most));
       v_store(scores + i + j * LANES, weight);
-      for (int l = n - i - j * LANES; l < LANES && i + 16 > n; l++)
-        if (l >= 0) scores[i + j * LANES + l] = 0;
-      sum[j] += v_load(scores + i + j * LANES);
+      sum[j] += weight;
     }
+  for (int i = n; i < padded; i++) scores[i] = 0;
   return NAME(sum_lanes)(sum, 16 / LANES);
 }
 
