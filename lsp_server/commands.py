@@ -1,8 +1,7 @@
 """The commands. Each is one call into a module of its own, imported when it is wanted.
 
 Exit status: 0 done; 1 `doctor` found something to mend, a served client ended without `shutdown`, or nobody reads the
-output; 2 bad input, told
-in a sentence with its mend, or output that cannot be written.
+output; 2 bad input, told in a sentence with its mend, or output that cannot be written.
 """
 
 from __future__ import annotations

@@ -170,14 +170,7 @@ static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m
   }
 }
 
-static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
-  switch (w->bits) {
-  case 4: w->minima_at ? NAME(rows)(w, x, m, y, 4, 1) : NAME(rows)(w, x, m, y, 4, 0); break;
-  case 5: w->minima_at ? NAME(rows)(w, x, m, y, 5, 1) : NAME(rows)(w, x, m, y, 5, 0); break;
-  case 6: NAME(rows)(w, x, m, y, 6, 0); break;
-  default: NAME(rows)(w, x, m, y, 8, 0);
-  }
-}
+#include "block_dot.h"
 
 #undef PIN
 #undef LAY_DOWN

@@ -1,4 +1,4 @@
-// `block_dot` over the includer's `tile`: all rows of activations, TILE_ROWS at a time, SPAN groups by SPAN groups.
+// `rows` and `block_dot` over the includer's `tile`: all rows of activations, TILE_ROWS at a time, SPAN groups by SPAN groups.
 
 static inline INLINE void NAME(tile_rows)(const Block *w, const Activations *x, int row, int left, int from, int to, float *y, int bits, int minima) {
   switch (left) {
@@ -22,11 +22,4 @@ static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m
       NAME(tile_rows)(w, x, row, m - row, from, from + SPAN < w->groups ? from + SPAN : w->groups, y, bits, minima);
 }
 
-static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
-  switch (w->bits) {
-  case 4: w->minima_at ? NAME(rows)(w, x, m, y, 4, 1) : NAME(rows)(w, x, m, y, 4, 0); break;
-  case 5: w->minima_at ? NAME(rows)(w, x, m, y, 5, 1) : NAME(rows)(w, x, m, y, 5, 0); break;
-  case 6: NAME(rows)(w, x, m, y, 6, 0); break;
-  default: NAME(rows)(w, x, m, y, 8, 0);
-  }
-}
+#include "block_dot.h"
