@@ -9,6 +9,8 @@ import { fileURLToPath } from "node:url";
 
 const VERSION = "4.99.3"; // VS Code 1.99.3
 const NODE = "20"; // the only major version that this code-server runs on
+const NODE_GYP = "11.5.0";
+const MODULES = ["@vscode/spdlog", "native-watchdog", "@parcel/watcher", "kerberos", "node-pty"];
 const PACKAGES = [
   "chromium",
   "ripgrep",
@@ -56,15 +58,17 @@ function installSystemPackages() {
   });
 }
 
-// Package scripts stay off, since they fetch builds from elsewhere; the native modules that the server needs are built here.
+// Package scripts stay off, whatever npm's settings are: they fetch builds from elsewhere. The native modules that the
+// server needs are compiled here instead.
 function installCodeServer() {
   rmSync(root, { recursive: true, force: true });
   mkdirSync(root, { recursive: true });
-  npm(root, "install", "--prefix", root, `code-server@${VERSION}`, "--ignore-scripts");
-  for (const folder of [vscode, join(vscode, "extensions")]) npm(folder, "install", "--omit=dev", "--ignore-scripts");
-  npm(vscode, "rebuild", "@vscode/spdlog", "native-watchdog", "@parcel/watcher", "kerberos");
-  buildTerminal();
-  npm(root, "rebuild", "argon2");
+  npm(root, "--prefix", root, `code-server@${VERSION}`, `node-gyp@${NODE_GYP}`);
+  for (const folder of [vscode, join(vscode, "extensions")]) npm(folder, "--omit=dev");
+  const gyp = join(root, "node_modules/node-gyp/bin/node-gyp.js");
+  for (const module of MODULES) node(join(vscode, "node_modules", module), gyp, "rebuild");
+  const preGyp = join(root, "node_modules/@mapbox/node-pre-gyp/bin/node-pre-gyp");
+  node(join(root, "node_modules/argon2"), preGyp, "rebuild", { npm_config_node_gyp: gyp });
   mkdirSync(join(vscode, "node_modules/@vscode/ripgrep/bin"), { recursive: true });
   symlinkSync(which("rg"), join(vscode, "node_modules/@vscode/ripgrep/bin/rg"));
   for (const folder of [vscode, join(vscode, "extensions")])
@@ -72,24 +76,21 @@ function installCodeServer() {
   writeFileSync(finished, "");
 }
 
-// node-pty's step after the build looks for files that only its own checkout has; what counts is the built module.
-function buildTerminal() {
-  try {
-    npm(vscode, "rebuild", "node-pty");
-  } catch (error) {
-    if (!existsSync(join(vscode, "node_modules/node-pty/build/Release/pty.node"))) throw error;
-  }
+function npm(folder, ...words) {
+  run("npm", ["install", ...words, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], {}, folder);
 }
 
-function npm(folder, ...words) {
-  const headers = resolve(dirname(process.execPath), "..");
-  const own = existsSync(join(headers, "include/node/node.h")) ? { npm_config_nodedir: headers } : {};
-  run("npm", [...words, "--no-audit", "--no-fund", "--loglevel=error"], own, folder);
+// Node's own headers are used where they lie beside it; node-gyp fetches them otherwise.
+function node(folder, program, word, variables = {}) {
+  const home = resolve(dirname(process.execPath), "..");
+  const headers = existsSync(join(home, "include/node/node.h")) ? { npm_config_nodedir: home } : {};
+  run(process.execPath, [program, word], { JOBS: "max", ...headers, ...variables }, folder);
 }
 
 function run(command, words, variables = {}, cwd = checkout) {
   const env = { ...process.env, ...variables };
-  execFileSync(command, words, { cwd, env, stdio: ["ignore", process.stderr, process.stderr] });
+  const quiet = { stdio: ["ignore", "pipe", "pipe"], maxBuffer: 1 << 28 }; // the error tells what went to stderr
+  execFileSync(command, words, { cwd, env, ...quiet });
 }
 
 function chromium() {
