@@ -10,7 +10,11 @@
 
 #define INLINE __attribute__((always_inline))
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
-enum { MIXED = 128 }; // values that all queries go through before the next ones: what fits the first-level cache
+// Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
+enum { EXACT_DIMS = 32, QUERY_TOP = 8191, KEY_TOP = 8191 };
+enum { EXACT_KEYS = 64, WEIGHT_TOP = 16383, VALUE_TOP = 2047 };
+_Static_assert((int64_t)EXACT_DIMS * QUERY_TOP * KEY_TOP <= INT32_MAX && (int64_t)EXACT_KEYS * WEIGHT_TOP * VALUE_TOP <= INT32_MAX, "sums fit");
+enum { NEAR = EXACT_KEYS + MAX_ROWS }; // slots from the last whole EXACT_KEYS kept ones on
 enum { SPAN = 16 }; // groups that a tile goes through before the next rows do: what fits the first-level cache
 
 typedef uint16_t half_t; // float16 bits
@@ -62,8 +66,12 @@ struct Engine {
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
   Activations from_hidden, from_heads, from_mlp;
   float *x, *q, *k, *v, *scratch; // [MAX_ROWS][...]
-  float *scores[MAX_THREADS];                 // [ATTEND_ROWS * ATTEND_HEADS][context rounded up + 16]
-  half_t *keys, *values;                      // [layers][kv_heads][context rounded up][head_dim]
+  int16_t *queries;               // [MAX_ROWS][heads][head_dim]
+  float *query_scale;             // [MAX_ROWS][heads]
+  float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
+  int16_t *weights[MAX_THREADS];  // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
+  int16_t *keys, *values;         // [layers][kv_heads][context rounded up][head_dim], two and two as `pairs` has them
+  float *key_scale, *value_scale; // [layers][kv_heads][context rounded up]
 };
 
 static inline int blocks_of(const Matrix *w) { return (w->n + BLOCK - 1) / BLOCK; }
@@ -83,37 +91,28 @@ static inline float half_to_float(half_t h) {
   return value.f;
 }
 
-static inline half_t half_of_float(float f) { // rounds to nearest even; saturates to infinity
-  union { float f; uint32_t u; } value = {f}, denormal = {.u = ((127 - 15) + (23 - 10) + 1) << 23};
-  uint32_t sign = value.u & 0x80000000u, bits;
-  value.u ^= sign;
-  if (value.u >= 143u << 23) {
-    bits = value.u > 255u << 23 ? 0x7e00 : 0x7c00;
-  } else if (value.u < 113u << 23) {
-    value.f += denormal.f;
-    bits = value.u - denormal.u;
-  } else {
-    bits = (value.u + 0xc8000fffu + (value.u >> 13 & 1)) >> 13;
-  }
-  return (half_t)(bits | sign >> 16);
-}
-
 static inline float scale_at(const Block *w, const uint8_t *scales, int row) {
   return w->scale_bytes == 2 ? half_to_float(((const half_t *)scales)[row]) : ((const float *)scales)[row];
 }
 
-static inline size_t padded_context(const Engine *e) { return ((size_t)e->config.context + 15) / 16 * 16; }
+static inline size_t padded_context(const Engine *e) {
+  return ((size_t)e->config.context + EXACT_KEYS - 1) / EXACT_KEYS * EXACT_KEYS;
+}
+
+static inline size_t room_for_scores(const Engine *e) { return padded_context(e) + 2 * NEAR; }
 
 static inline size_t cache_row(const Engine *e, int layer, int head, int slot) {
-  return (((size_t)layer * e->config.kv_heads + head) * padded_context(e) + slot) * e->config.head_dim;
+  return ((size_t)layer * e->config.kv_heads + head) * padded_context(e) + slot;
 }
 
-static inline half_t *key_block(const Engine *e, int layer, int head, int slot) {
-  return e->keys + cache_row(e, layer, head, slot / 16 * 16);
+// Of 16 keys, number 2 i and 2 i + 1 of each beside each other: [head_dim / 2][16][2].
+static inline int16_t *key_block(const Engine *e, int layer, int head, int slot) {
+  return e->keys + cache_row(e, layer, head, slot / 16 * 16) * e->config.head_dim;
 }
 
-static inline half_t *value_row(const Engine *e, int layer, int head, int slot) {
-  return e->values + cache_row(e, layer, head, slot);
+// Of two values, number i of both beside each other: [head_dim][2].
+static inline int16_t *value_pair(const Engine *e, int layer, int head, int slot) {
+  return e->values + cache_row(e, layer, head, slot / 2 * 2) * e->config.head_dim;
 }
 
 static inline const float *rope_row(const Engine *e, int row) {
@@ -278,14 +277,19 @@ static float *rows_of(size_t width) { return room(MAX_ROWS * width * sizeof(floa
 static bool make_buffers(Engine *e) {
   const Config *c = &e->config;
   size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
-  size_t cache = cache_row(e, c->layers, 0, 0) * sizeof(half_t);
+  size_t cache = cache_row(e, c->layers, 0, 0);
   e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
-  e->keys = calloc(1, cache + 64), e->values = calloc(1, cache + 64);
+  e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
+  e->keys = calloc(cache * c->head_dim, sizeof(int16_t)), e->values = calloc(cache * c->head_dim, sizeof(int16_t));
+  e->key_scale = calloc(cache, sizeof(float)), e->value_scale = calloc(cache, sizeof(float));
   bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);
-  for (int i = 0; i < c->threads; i++)
-    made &= (e->scores[i] = room(ATTEND_ROWS * ATTEND_HEADS * (padded_context(e) + 16) * sizeof(float))) != NULL;
-  return made && e->x && e->q && e->k && e->v && e->scratch && e->keys && e->values;
+  size_t scores = ATTEND_ROWS * ATTEND_HEADS * room_for_scores(e);
+  for (int i = 0; i < c->threads; i++) {
+    e->scores[i] = room(scores * sizeof(float)), e->weights[i] = room(scores * sizeof(int16_t));
+    made &= e->scores[i] && e->weights[i];
+  }
+  return made && e->x && e->q && e->k && e->v && e->scratch && e->queries && e->query_scale && e->keys && e->values && e->key_scale && e->value_scale;
 }
 
 static void free_all(void **all, size_t count) {
@@ -298,8 +302,9 @@ static void free_activations(const Activations *a) {
 
 static void free_buffers(Engine *e) {
   free_activations(&e->from_hidden), free_activations(&e->from_heads), free_activations(&e->from_mlp);
-  free_all((void *[]){e->x, e->q, e->k, e->v, e->scratch, e->keys, e->values}, 7);
-  for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]);
+  free_all((void *[]){e->x, e->q, e->k, e->v, e->scratch, e->queries, e->query_scale}, 7);
+  free_all((void *[]){e->keys, e->values, e->key_scale, e->value_scale}, 4);
+  for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]), free(e->weights[i]);
   free(e);
 }
 
@@ -341,14 +346,21 @@ int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int
   return 0;
 }
 
-static void move_row(Engine *e, int from, int to) {
+static void move_head(Engine *e, int layer, int head, int from, int to) {
   int d = e->config.head_dim;
+  const int16_t *key = key_block(e, layer, head, from) + from % 16 * 2, *value = value_pair(e, layer, head, from) + from % 2;
+  int16_t *key_to = key_block(e, layer, head, to) + to % 16 * 2, *value_to = value_pair(e, layer, head, to) + to % 2;
+  for (int i = 0; i < d; i++) {
+    key_to[i / 2 * 32 + i % 2] = key[i / 2 * 32 + i % 2];
+    value_to[i * 2] = value[i * 2];
+  }
+  e->key_scale[cache_row(e, layer, head, to)] = e->key_scale[cache_row(e, layer, head, from)];
+  e->value_scale[cache_row(e, layer, head, to)] = e->value_scale[cache_row(e, layer, head, from)];
+}
+
+static void move_row(Engine *e, int from, int to) {
   for (int layer = 0; layer < e->config.layers; layer++)
-    for (int head = 0; head < e->config.kv_heads; head++) {
-      half_t *source = key_block(e, layer, head, from) + from % 16, *target = key_block(e, layer, head, to) + to % 16;
-      for (int i = 0; i < d; i++) target[i * 16] = source[i * 16];
-      memcpy(value_row(e, layer, head, to), value_row(e, layer, head, from), d * sizeof(half_t));
-    }
+    for (int head = 0; head < e->config.kv_heads; head++) move_head(e, layer, head, from, to);
 }
 
 void gd_keep(Engine *e, const int32_t *rows, int32_t n) {

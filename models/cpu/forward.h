@@ -11,6 +11,14 @@ static inline INLINE float NAME(sum_lanes)(const V *sums, int count) {
   return total;
 }
 
+static inline INLINE float NAME(max_lane)(V v) {
+  float lane[LANES];
+  v_store(lane, v);
+  float most = lane[0];
+  for (int i = 1; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
+  return most;
+}
+
 // ---- matrices
 
 typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = or += x . w^T
@@ -54,20 +62,21 @@ static void NAME(multiply)(Member *me, const NAME(Product) *products, int count,
 static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int row, int group) {
   V top = v_set(0);
   for (int i = 0; i < GROUP; i += LANES) top = v_max(top, v_abs(v_load(x + i)));
-  float lane[LANES], most = 0;
-  v_store(lane, top);
-  for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
-  float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
+  const float most = NAME(max_lane)(top), scale = most / 127, inverse = most > 0 ? 127 / most : 0;
   int8_t *q = QUANTS(to, row, group);
-  for (int i = 0; i < GROUP; i++) {
-    union { float f; int32_t i; } rounded = {x[i] * inverse + 12582912.0f}; // 1.5 * 2^23: the low bits are the integer
-    q[i] = (int8_t)(rounded.i - 0x4B400000);
-  }
-  int32_t all = 0;
+  int32_t all = 0, integer[16];
   for (int half = 0; half < 2; half++) {
-    int16_t *pair = PAIRS(to, row, group, half), sum[2] = {0, 0};
-    for (int i = 0; i < 16; i++) sum[i / 2 % 2] += q[half * 16 + i];
-    pair[0] = sum[0], pair[1] = sum[1];
+    VI sums = {0};
+    for (int i = 0; i < 16; i += LANES) {
+      VI rounded = (VI)(v_load(x + half * 16 + i) * v_set(inverse) + v_set(12582912.0f)) - 0x4B400000; // see to_integer
+      memcpy(integer + i, &rounded, sizeof rounded);
+      sums += rounded;
+    }
+    for (int i = 0; i < 16; i++) q[half * 16 + i] = (int8_t)integer[i];
+    int32_t lane[LANES], sum[2] = {0, 0};
+    memcpy(lane, &sums, sizeof sums);
+    for (int i = 0; i < LANES; i++) sum[i / 2 % 2] += lane[i];
+    PAIRS(to, row, group, half)[0] = (int16_t)sum[0], PAIRS(to, row, group, half)[1] = (int16_t)sum[1];
     all += SUM16(to, row, group, half) = sum[0] + sum[1];
   }
   SCALE(to, row, group) = scale;
@@ -139,9 +148,26 @@ static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
 
 typedef struct { // of the rows and heads that go through the keys together
   int count;
-  const float *q[ATTEND_ROWS * ATTEND_HEADS];
-  float *scores[ATTEND_ROWS * ATTEND_HEADS], *mixed[ATTEND_ROWS * ATTEND_HEADS];
+  const int16_t *q[ATTEND_ROWS * ATTEND_HEADS];
+  float scale[ATTEND_ROWS * ATTEND_HEADS]; // of the scores
+  float *scores[ATTEND_ROWS * ATTEND_HEADS];
+  int16_t *weights[ATTEND_ROWS * ATTEND_HEADS];
+  float *mixed[ATTEND_ROWS * ATTEND_HEADS];
 } NAME(Queries);
+
+static inline INLINE int16_t NAME(to_integer)(float x) { // the nearest
+  union { float f; int32_t i; } rounded = {x + 12582912.0f}; // 1.5 * 2^23: the low bits are the integer
+  return (int16_t)(rounded.i - 0x4B400000);
+}
+
+// Up to `top` in size; returns the scale.
+static inline INLINE float NAME(quantise16)(const float *x, int n, float top, int16_t *q) {
+  V most_lanes = v_set(0);
+  for (int i = 0; i < n; i += LANES) most_lanes = v_max(most_lanes, v_abs(v_load(x + i)));
+  float most = NAME(max_lane)(most_lanes), inverse = most > 0 ? top / most : 0;
+  for (int i = 0; i < n; i++) q[i] = NAME(to_integer)(x[i] * inverse);
+  return most / top;
+}
 
 // Rotates one head, halves paired (GPT-NeoX style).
 static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim) {
@@ -154,20 +180,21 @@ static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim
 }
 
 static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
-  int d = e->config.head_dim;
-  float *q = e->q + ((size_t)row * e->config.heads + head) * d, scale = 1 / sqrtf((float)d);
+  int d = e->config.head_dim, at = row * e->config.heads + head;
+  float *q = e->q + (size_t)at * d;
   NAME(rotate)(q, rope_row(e, row), d);
-  for (int i = 0; i < d; i++) q[i] *= scale;
+  e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) / sqrtf((float)d);
 }
 
-// Keys lie [context / 16][head_dim][16], values [context][head_dim], both as float16.
 static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, slot = e->length + row;
   float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
-  half_t *keys = key_block(e, layer, head, slot) + slot % 16, *values = value_row(e, layer, head, slot), rounded[256];
+  int16_t *keys = key_block(e, layer, head, slot) + slot % 16 * 2, *values = value_pair(e, layer, head, slot) + slot % 2, rounded[256];
   NAME(rotate)(k, rope_row(e, row), d);
-  for (int i = 0; i < d; i += LANES) v_store_half(rounded + i, v_load(k + i)), v_store_half(values + i, v_load(v + i));
-  for (int i = 0; i < d; i++) keys[i * 16] = rounded[i];
+  e->key_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(k, d, KEY_TOP, rounded);
+  for (int i = 0; i < d; i += 2) memcpy(keys + i * 16, rounded + i, 2 * sizeof *keys);
+  e->value_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(v, d, VALUE_TOP, rounded);
+  for (int i = 0; i < d; i++) values[i * 2] = rounded[i];
 }
 
 static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
@@ -179,109 +206,169 @@ static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
 }
 
 // The 16 keys of a block against up to 4 queries.
-static inline INLINE void NAME(score16)(const half_t *keys, const float *const *q, float *const *scores, int slot, int d, int count) {
-  V sum[4][16 / LANES];
+static inline INLINE void NAME(score16)(const int16_t *keys, const float *key_scale, const NAME(Queries) *a, int first, int slot, int d, int count) {
+  V total[4][16 / LANES];
   for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++) sum[h][j] = v_set(0);
-  for (int i = 0; i < d; i++)
-    for (int j = 0; j < 16 / LANES; j++) {
-      V key = v_load_half(keys + i * 16 + j * LANES);
-      for (int h = 0; h < count; h++) sum[h][j] = v_fma(v_set(q[h][i]), key, sum[h][j]);
-    }
+    for (int j = 0; j < 16 / LANES; j++) total[h][j] = v_set(0);
+  for (int from = 0; from < d; from += EXACT_DIMS) {
+    VI sum[4][16 / LANES];
+    for (int h = 0; h < count; h++)
+      for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
+    for (int i = from; i < from + EXACT_DIMS; i += 2)
+      for (int j = 0; j < 16 / LANES; j++) {
+        VI pairs = v_load_pairs(keys + i * 16 + j * LANES * 2);
+        if (first == 0 && j == 0) __builtin_prefetch(keys + (i + 2 * d) * 16);
+        for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], pairs, v_set_pair(a->q[first + h] + i));
+      }
+    for (int h = 0; h < count; h++)
+      for (int j = 0; j < 16 / LANES; j++) total[h][j] += v_float(sum[h][j]);
+  }
   for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++) v_store(scores[h] + slot + j * LANES, sum[h][j]);
+    for (int j = 0; j < 16 / LANES; j++)
+      v_store(a->scores[first + h] + slot + j * LANES, total[h][j] * (v_load(key_scale + j * LANES) * v_set(a->scale[first + h])));
 }
 
 static void NAME(score_keys)(const Engine *e, int layer, int kv, int slots, const NAME(Queries) *a) {
   int d = e->config.head_dim;
   for (int slot = 0; slot < slots; slot += 16)
     for (int h = 0; h < a->count; h += 4) {
-      const half_t *keys = key_block(e, layer, kv, slot);
+      const int16_t *keys = key_block(e, layer, kv, slot);
+      const float *scale = e->key_scale + cache_row(e, layer, kv, slot);
       switch (a->count - h) {
-      case 1: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 1); break;
-      case 2: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 2); break;
-      case 3: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 3); break;
-      default: NAME(score16)(keys, a->q + h, a->scores + h, slot, d, 4);
+      case 1: NAME(score16)(keys, scale, a, h, slot, d, 1); break;
+      case 2: NAME(score16)(keys, scale, a, h, slot, d, 2); break;
+      case 3: NAME(score16)(keys, scale, a, h, slot, d, 3); break;
+      default: NAME(score16)(keys, scale, a, h, slot, d, 4);
       }
     }
 }
 
-// exp(score - max) in place over n scores, padded with zeros to 16; the sum goes lane by lane of 16. What pads the scores
-// weighs e^-87 in it, which is nothing beside the largest one's 1.
-static float NAME(soften)(float *scores, int n) {
+static inline INLINE float NAME(most)(const float *x, int n) { // n a multiple of 16
+  V top[16 / LANES];
+  for (int j = 0; j < 16 / LANES; j++) top[j] = v_load(x + j * LANES);
+  for (int i = 16; i < n; i += 16)
+    for (int j = 0; j < 16 / LANES; j++) top[j] = v_max(top[j], v_load(x + i + j * LANES));
+  for (int j = 1; j < 16 / LANES; j++) top[0] = v_max(top[0], top[j]);
+  return NAME(max_lane)(top[0]);
+}
+
+typedef struct { // of the values: kept ones in whole groups of EXACT_KEYS, then a row's path from there on
+  const float *kept, *near;
+  int from; // where the latter begin
+} NAME(Scales);
+
+// exp(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs e^-87 in
+// it, which is nothing beside the largest one's 1. Each is then multiplied with its value's scale; *top is the largest.
+static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales) *scales, float *top) {
   const int padded = (n + 15) / 16 * 16;
-  float lane[LANES], most = -INFINITY;
-  V top = v_set(-INFINITY), sum[16 / LANES];
   for (int i = n; i < padded; i++) scores[i] = -INFINITY;
-  for (int i = 0; i < padded; i += LANES) top = v_max(top, v_load(scores + i));
-  v_store(lane, top);
-  for (int i = 0; i < LANES; i++) most = lane[i] > most ? lane[i] : most;
-  for (int j = 0; j < 16 / LANES; j++) sum[j] = v_set(0);
-  for (int i = 0; i < padded; i += 16)
+  const float most = NAME(most)(scores, padded);
+  V sum[16 / LANES], largest[16 / LANES];
+  for (int j = 0; j < 16 / LANES; j++) sum[j] = largest[j] = v_set(0);
+  for (int i = 0; i < padded; i += 16) {
+    const float *scale = i < scales->from ? scales->kept + i : scales->near + (i - scales->from);
     for (int j = 0; j < 16 / LANES; j++) {
       V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(most));
-      v_store(scores + i + j * LANES, weight);
       sum[j] += weight;
+      weight *= v_load(scale + j * LANES);
+      largest[j] = v_max(largest[j], weight);
+      v_store(scores + i + j * LANES, weight);
     }
-  for (int i = n; i < padded; i++) scores[i] = 0;
+  }
+  for (int j = 1; j < 16 / LANES; j++) largest[0] = v_max(largest[0], largest[j]);
+  *top = NAME(max_lane)(largest[0]);
   return NAME(sum_lanes)(sum, 16 / LANES);
 }
 
-// out[h][0..32) += weight * value for `count` keys, key by key; the values of key i at row path[i], or i.
-static inline INLINE void NAME(mix32)(const half_t *values, int d, const int32_t *path, int keys, float *const *weights, int from, float *const *out, int at, int count) {
-  V sum[3][32 / LANES];
-  for (int h = 0; h < count; h++)
-    for (int j = 0; j < 32 / LANES; j++) sum[h][j] = v_load(out[h] + at + j * LANES);
-  for (int key = 0; key < keys; key++) {
-    const half_t *row = values + (size_t)(path ? path[key] : key) * d + at;
-    for (int j = 0; j < 32 / LANES; j++) {
-      V value = v_load_half(row + j * LANES);
-      for (int h = 0; h < count; h++) sum[h][j] = v_fma(v_set(weights[h][from + key]), value, sum[h][j]);
-    }
+// Of a row's weights, those of the keys behind `kept` stand where its path's rows do, and are 0 where others' do. As only
+// EXACT_KEYS go into a sum, they stand at `near` twice: first those that belong to the first sum, then the rest.
+static inline INLINE void NAME(weigh)(const float *scores, float times, const int32_t *path, int kept, int n, int16_t *weights) {
+  const int near = kept / EXACT_KEYS * EXACT_KEYS;
+  for (int i = 0; i < near; i++) weights[i] = NAME(to_integer)(scores[i] * times);
+  memset(weights + near, 0, 2 * NEAR * sizeof *weights);
+  for (int i = near; i < n; i++) {
+    int slot = i < kept ? i : kept + path[i - kept];
+    weights[(i < near + EXACT_KEYS ? 0 : NEAR) + slot] = NAME(to_integer)(scores[i] * times);
   }
-  for (int h = 0; h < count; h++)
-    for (int j = 0; j < 32 / LANES; j++) v_store(out[h] + at + j * LANES, sum[h][j]);
 }
 
-static void NAME(mix_keys)(const half_t *values, int d, const int32_t *path, int keys, float *const *weights, int from, float *const *out, int count) {
-  for (int at = 0; at < d; at += 32)
-    for (int h = 0; h < count; h += 3)
-      switch (count - h) {
-      case 1: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 1); break;
-      case 2: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 2); break;
-      default: NAME(mix32)(values, d, path, keys, weights + h, from, out + h, at, 3);
+// mixed[h][at..at + 16) += weight * value of 2 * pairs keys.
+static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
+  VI sum[4][16 / LANES];
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
+  for (int pair = 0; pair < pairs; pair++)
+    for (int j = 0; j < 16 / LANES; j++) {
+      VI value = v_load_pairs(values + ((size_t)pair * d + at + j * LANES) * 2);
+      if (first == 0 && j == 0) __builtin_prefetch(values + ((size_t)(pair + EXACT_KEYS / 2) * d + at) * 2);
+      for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + pair * 2));
+    }
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < 16 / LANES; j++) {
+      float *to = a->mixed[first + h] + at + j * LANES;
+      v_store(to, v_load(to) + v_float(sum[h][j]));
+    }
+}
+
+// The keys of slots [slot, end), whose weights stand at `from`.
+static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
+  const int d = e->config.head_dim, pairs = (end - slot + 1) / 2;
+  const int16_t *values = value_pair(e, layer, kv, slot);
+  for (int at = 0; at < d; at += 16)
+    for (int h = 0; h < a->count; h += 4)
+      switch (a->count - h) {
+      case 1: NAME(mix16)(values, d, a, h, from, pairs, at, 1); break;
+      case 2: NAME(mix16)(values, d, a, h, from, pairs, at, 2); break;
+      case 3: NAME(mix16)(values, d, a, h, from, pairs, at, 3); break;
+      default: NAME(mix16)(values, d, a, h, from, pairs, at, 4);
       }
 }
 
+static void NAME(mix)(const Engine *e, int layer, int kv, int end, const NAME(Queries) *a) {
+  const int near = e->length / EXACT_KEYS * EXACT_KEYS, next = near + EXACT_KEYS;
+  for (int slot = 0; slot < near; slot += EXACT_KEYS) NAME(mix_keys)(e, layer, kv, slot, slot + EXACT_KEYS, slot, a);
+  NAME(mix_keys)(e, layer, kv, near, end, near, a);
+  if (end > next) NAME(mix_keys)(e, layer, kv, next, end, next + NEAR, a);
+}
+
+// The scores of one row's heads, from number `first` on, become weights and what they are to be multiplied with.
+static void NAME(soften_row)(const Engine *e, int layer, int kv, int row, int heads, int first, NAME(Queries) *a) {
+  const float *value_scale = e->value_scale + cache_row(e, layer, kv, 0);
+  const int kept = e->length, near = kept / EXACT_KEYS * EXACT_KEYS, tail = e->depth[row] + 1;
+  int32_t path[MAX_ROWS];
+  float near_scale[NEAR + 16] = {0};
+  for (int at = row, i = tail - 1; i >= 0; at = e->parents[at]) path[i--] = at;
+  for (int i = near; i < kept + tail; i++) near_scale[i - near] = value_scale[i < kept ? i : kept + path[i - kept]];
+  for (int i = first; i < first + heads; i++) {
+    float *scores = a->scores[i], top;
+    for (int k = 0; k < tail; k++) scores[kept + k] = scores[kept + path[k]];
+    float total = NAME(soften)(scores, kept + tail, &(NAME(Scales)){value_scale, near_scale, near}, &top);
+    NAME(weigh)(scores, top > 0 ? WEIGHT_TOP / top : 0, path, kept, kept + tail, a->weights[i]);
+    a->scale[i] = top / WEIGHT_TOP / total;
+  }
+}
+
 // Softmax attention of some rows and some query heads of one key head; the result goes out quantised.
-// The kept keys are gone through once for all of them; then each row has its own path through the rows of the pass.
-static void NAME(attend)(Engine *e, float *scratch, int layer, int kv, int row, int rows, int head, int heads) {
+// The keys are gone through once for all of them; what a row does not see has no weight.
+static void NAME(attend)(Engine *e, int member, int layer, int kv, int row, int rows, int head, int heads) {
   const Config *c = &e->config;
-  int d = c->head_dim, kept = e->length;
-  size_t stride = padded_context(e) + 16;
+  int d = c->head_dim, kept = e->length, end = kept + row + rows;
   NAME(Queries) a = {.count = rows * heads};
-  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256], totals[ATTEND_ROWS * ATTEND_HEADS];
+  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256];
   memset(mixed, 0, (size_t)a.count * d * sizeof(float));
   for (int i = 0; i < a.count; i++) {
-    a.q[i] = e->q + ((size_t)(row + i / heads) * c->heads + head + i % heads) * d;
-    a.scores[i] = scratch + i * stride;
+    size_t at = (size_t)(row + i / heads) * c->heads + head + i % heads;
+    a.q[i] = e->queries + at * d;
+    a.scale[i] = e->query_scale[at];
+    a.scores[i] = e->scores[member] + i * room_for_scores(e);
+    a.weights[i] = e->weights[member] + i * room_for_scores(e);
     a.mixed[i] = mixed + (size_t)i * d;
   }
-  NAME(score_keys)(e, layer, kv, kept + row + rows, &a);
-  int32_t path[ATTEND_ROWS][MAX_ROWS];
-  for (int r = 0; r < rows; r++)
-    for (int at = row + r, i = e->depth[row + r]; i >= 0; at = e->parents[at]) path[r][i--] = at;
+  NAME(score_keys)(e, layer, kv, end, &a);
+  for (int r = 0; r < rows; r++) NAME(soften_row)(e, layer, kv, row + r, heads, r * heads, &a);
+  NAME(mix)(e, layer, kv, end, &a);
   for (int i = 0; i < a.count; i++) {
-    int tail = e->depth[row + i / heads] + 1;
-    for (int k = 0; k < tail; k++) a.scores[i][kept + k] = a.scores[i][kept + path[i / heads][k]];
-    totals[i] = NAME(soften)(a.scores[i], kept + tail);
-  }
-  for (int key = 0; key < kept; key += MIXED)
-    NAME(mix_keys)(value_row(e, layer, kv, key), d, NULL, kept - key < MIXED ? kept - key : MIXED, a.scores, key, a.mixed, a.count);
-  for (int r = 0; r < rows; r++)
-    NAME(mix_keys)(value_row(e, layer, kv, kept), d, path[r], e->depth[row + r] + 1, a.scores + r * heads, kept, a.mixed + r * heads, heads);
-  for (int i = 0; i < a.count; i++) {
-    for (int k = 0; k < d; k++) a.mixed[i][k] /= totals[i];
+    for (int k = 0; k < d; k++) a.mixed[i][k] *= a.scale[i];
     for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.mixed[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g);
   }
 }
@@ -294,8 +381,8 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
   int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
   PHASE(me, 1, tiles * c->kv_heads * pieces, unit, {
-    int row = unit / pieces / c->kv_heads * rows, kv = unit / pieces % c->kv_heads, first = unit % pieces * heads;
-    NAME(attend)(e, e->scores[me->index], layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
+    int row = unit / pieces % tiles * rows, kv = unit / pieces / tiles, first = unit % pieces * heads; // near in time, the same keys
+    NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
   });
 }
 

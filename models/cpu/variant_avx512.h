@@ -7,8 +7,7 @@ typedef int32_t VI_avx512 __attribute__((vector_size(64)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-static inline INLINE V NAME(v_load_half)(const half_t *p) { return (V)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-static inline INLINE void NAME(v_store_half)(half_t *p, V v) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)v, 0)); }
+static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
 
 #define TILE_ROWS 8
 #define W __m512i

@@ -6,6 +6,7 @@ typedef int32_t VI_avxvnni __attribute__((vector_size(32)));
 #define LANES 8
 #include "vector.h"
 #include "vector_avx2.h"
+static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b); }
 
 #define TILE_ROWS 4
 #define W __m256i

@@ -7,8 +7,11 @@ typedef int32_t VI_neon __attribute__((vector_size(16)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
-static inline INLINE V NAME(v_load_half)(const half_t *p) { return (V)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
-static inline INLINE void NAME(v_store_half)(half_t *p, V v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v))); }
+static inline INLINE int16x4_t NAME(every_second)(VI a, int odd) { return vmovn_s32((int32x4_t)(odd ? a >> 16 : a)); }
+static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) {
+  int32x4_t even = vmlal_s16((int32x4_t)sum, NAME(every_second)(a, 0), NAME(every_second)(b, 0));
+  return (VI)vmlal_s16(even, NAME(every_second)(a, 1), NAME(every_second)(b, 1));
+}
 
 #include "dot_neon.h"
 #include "forward.h"

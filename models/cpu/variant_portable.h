@@ -7,14 +7,7 @@ typedef int32_t VI_portable __attribute__((vector_size(16)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return a * b + c; }
-static inline INLINE V NAME(v_load_half)(const half_t *p) {
-  float lane[LANES];
-  for (int i = 0; i < LANES; i++) lane[i] = half_to_float(p[i]);
-  return v_load(lane);
-}
-static inline INLINE void NAME(v_store_half)(half_t *p, V v) {
-  for (int i = 0; i < LANES; i++) p[i] = half_of_float(v[i]);
-}
+static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
 
 #include "dot_portable.h"
 #include "forward.h"

@@ -1,4 +1,5 @@
-// The operations on V that need no instruction of their own. The includer adds v_fma, v_load_half, v_store_half.
+// The operations on V that need no instruction of their own. The includer adds v_fma, and v_dot: sum + a's int16 times
+// b's, two and two in a lane.
 #define v_load NAME(v_load)
 #define v_store NAME(v_store)
 #define v_set NAME(v_set)
@@ -6,8 +7,10 @@
 #define v_min NAME(v_min)
 #define v_abs NAME(v_abs)
 #define v_fma NAME(v_fma)
-#define v_load_half NAME(v_load_half)
-#define v_store_half NAME(v_store_half)
+#define v_dot NAME(v_dot)
+#define v_float NAME(v_float)
+#define v_load_pairs NAME(v_load_pairs)
+#define v_set_pair NAME(v_set_pair)
 
 static inline INLINE V v_load(const float *p) {
   V v;
@@ -25,3 +28,14 @@ static inline INLINE V v_min(V a, V b) {
   return (V)(((VI)a & under) | ((VI)b & ~under));
 }
 static inline INLINE V v_abs(V a) { return (V)((VI)a & 0x7fffffff); }
+static inline INLINE V v_float(VI a) { return __builtin_convertvector(a, V); }
+static inline INLINE VI v_load_pairs(const int16_t *p) {
+  VI v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline INLINE VI v_set_pair(const int16_t *p) {
+  int32_t both;
+  memcpy(&both, p, sizeof both);
+  return both - (VI){0};
+}

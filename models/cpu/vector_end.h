@@ -8,5 +8,7 @@
 #undef v_min
 #undef v_abs
 #undef v_fma
-#undef v_load_half
-#undef v_store_half
+#undef v_dot
+#undef v_float
+#undef v_load_pairs
+#undef v_set_pair

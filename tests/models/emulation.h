@@ -9,17 +9,11 @@
 #include <simde/x86/fma.h>
 
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
+#define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
 
 static inline simde__m512 _mm512_cvtph_ps(simde__m256i halves) {
   simde__m512 floats = simde_mm512_castps256_ps512(simde_mm256_cvtph_ps(simde_mm256_castsi256_si128(halves)));
   return simde_mm512_insertf32x8(floats, simde_mm256_cvtph_ps(simde_mm256_extracti128_si256(halves, 1)), 1);
-}
-
-static inline simde__m256i _mm512_cvtps_ph(simde__m512 floats, int rounding) {
-  float lane[16];
-  simde_mm512_storeu_ps(lane, floats);
-  return simde_mm256_set_m128i(simde_mm256_cvtps_ph(simde_mm256_loadu_ps(lane + 8), rounding),
-                               simde_mm256_cvtps_ph(simde_mm256_loadu_ps(lane), rounding));
 }
 
 static inline simde__m512 _mm512_cvtepi32_ps(simde__m512i integers) {

@@ -145,6 +145,18 @@ def test_a_row_in_a_tree_equals_its_own_line(model: CpuModel, parents: tuple[int
         assert np.array_equal(extend(model, [drafted[i] for i in path], chunk=1)[-1], logits[row])
 
 
+@one_model
+@pytest.mark.parametrize("before", [0, 33, 40, 57, 63, 64])
+def test_wide_and_deep_trees_equal_their_lines(model: CpuModel, before: int) -> None:
+    """Two lines of 32 rows in turns: what a row sees lies far apart, and in several of attention's exact sums."""
+    prompt, drafted = tokens(before), tokens(64, seed=1)
+    start(model, prompt)
+    logits = model.forward(drafted, range(64), [max(row - 2, -1) for row in range(64)]).logits.copy()
+    for first in (0, 1):
+        start(model, prompt)
+        assert np.array_equal(extend(model, drafted[first::2], chunk=1), logits[first::2])
+
+
 @every_shape
 @examples
 @given(parents=trees, before=st.integers(0, 40), data=st.data())
