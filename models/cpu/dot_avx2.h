@@ -2,19 +2,16 @@
 // activations a tile. vpmaddubsw adds two products of a quant and an int8 into int16, and 8 or 4 of those are added up
 // there. Of 4 bits that stays below 32768: 15 * 127 * 2 * 8. Of 5 and 6 bits it may wrap around, but begins at -16 or -32
 // times x's sum, and what it ends with, products with -16 to 15 or -32 to 31, fits: 16 * 127 * 2 * 8, 32 * 127 * 2 * 4.
-// Quants of 8 bits go as two nibbles.
+// Quants of 8 bits hand their sign to x, and only two products fit: 128 * 127 * 2.
 
 enum { NAME(TILE) = 4, NAME(BYTES) = 0 };
 enum { NAME(UNPACK_FROM) = 9 }; // rows: from so many on it pays to unpack quants once for all of them
 
-// PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them; LAY_DOWN has
-// it spill what is long not needed.
+// PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
 #if defined(ENGINE_EMULATION)
 #define PIN(v)
-#define LAY_DOWN(v)
 #else
 #define PIN(v) __asm__("" : "+x"(v))
-#define LAY_DOWN(v) __asm__("" : "+m"(v))
 #endif
 
 typedef struct { __m256i low[NAME(TILE)], high[NAME(TILE)]; } NAME(Sums); // of output rows 0 to 7 and 8 to 15
@@ -26,14 +23,6 @@ static inline INLINE void NAME(add)(NAME(Sums) *sums, __m256i low, __m256i high,
     PIN(sums->low[i]);
     sums->high[i] = _mm256_add_epi16(sums->high[i], _mm256_maddubs_epi16(high, x));
     PIN(sums->high[i]);
-  }
-}
-
-static inline INLINE void NAME(flush)(NAME(Sums) *sums, NAME(Sums) *narrow, int16_t times, int R) {
-  for (int i = 0; i < R; i++) {
-    sums->low[i] = _mm256_add_epi32(sums->low[i], _mm256_madd_epi16(narrow->low[i], _mm256_set1_epi16(times)));
-    sums->high[i] = _mm256_add_epi32(sums->high[i], _mm256_madd_epi16(narrow->high[i], _mm256_set1_epi16(times)));
-    narrow->low[i] = narrow->high[i] = _mm256_setzero_si256();
   }
 }
 
@@ -60,13 +49,13 @@ static inline INLINE NAME(Sums) NAME(first_sums)(const Activations *x, int row, 
   return sums;
 }
 
-// Half of column group j of a group's quants, as bytes. Quants of 8 bits have 16: their high nibbles, then their low ones.
+// Half of column group j of a group's quants, as bytes.
 static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j, int half) {
   const __m256i nibble = _mm256_set1_epi8(15);
-  const int runs = bits < 6 ? 4 : 8, high = bits == 8 ? j < 8 : j >= 4;
+  const int high = j >= 4;
   const __m256i *at = (const __m256i *)(group + half * 32);
   if (bits == NAME(BYTES)) return _mm256_loadu_si256(at + j * 2);
-  __m256i packed = _mm256_loadu_si256(at + j % runs * 2);
+  __m256i packed = _mm256_loadu_si256(at + j % 4 * 2);
   __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
   if (bits != 5) return quants;
   __m256i fifth = _mm256_loadu_si256(at + 8);
@@ -75,26 +64,43 @@ static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j,
 }
 
 static inline INLINE void NAME(unpack)(const uint8_t *group, uint8_t *quants, int bits) {
-  const int columns = bits == 8 ? 16 : 8;
-  UNROLL(16) for (int j = 0; j < columns; j++)
+  UNROLL(8) for (int j = 0; j < 8; j++)
     UNROLL(2) for (int half = 0; half < 2; half++) _mm256_store_si256((__m256i *)quants + j * 2 + half, NAME(column)(group, bits, j, half));
 }
 
-// `narrow` and the products of one group, or of its part that has scales of its own; quants as the file has them, or as
+// `sums` and the products of one group, or of its part that has scales of its own; quants as the file has them, or as
 // BYTES.
-static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, NAME(Sums) narrow, int bits, int form, int part, int R) {
-  const int columns = bits == 8 ? 16 : bits == 6 ? 4 : 8;
+static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, NAME(Sums) sums, int bits, int form, int part, int R) {
+  const int columns = bits == 6 ? 4 : 8;
+  UNROLL(8) for (int j = part * columns; j < (part + 1) * columns; j++)
+    NAME(add)(&sums, NAME(column)(group, form, j, 0), NAME(column)(group, form, j, 1), q, j, R);
+  for (int i = 0; i < R; i++) {
+    sums.low[i] = _mm256_madd_epi16(sums.low[i], _mm256_set1_epi16(1));
+    sums.high[i] = _mm256_madd_epi16(sums.high[i], _mm256_set1_epi16(1));
+  }
+  return sums;
+}
+
+static inline INLINE __m256i NAME(add8)(__m256i sum, __m256i size, __m256i quants, __m256i x) {
+  __m256i products = _mm256_maddubs_epi16(size, _mm256_sign_epi8(x, quants));
+  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+  PIN(sum);
+  return sum;
+}
+
+// The products of one group of quants of 8 bits, 128 taken off them.
+static inline INLINE NAME(Sums) NAME(dot8)(const uint8_t *group, const int8_t *q, int R) {
+  const __m256i zero = _mm256_set1_epi8(-128);
   NAME(Sums) sums = NAME(no_sums)(R);
-  UNROLL(16) for (int j = part * columns; j < (part + 1) * columns; j++) {
-    NAME(add)(&narrow, NAME(column)(group, form, j, 0), NAME(column)(group, form, j, 1), q, j % 8, R);
-    if (bits != 8 || j != 7) continue;
-    NAME(flush)(&sums, &narrow, 16, R);
+  UNROLL(8) for (int j = 0; j < 8; j++) {
+    __m256i low = _mm256_xor_si256(NAME(column)(group, NAME(BYTES), j, 0), zero), low_size = _mm256_abs_epi8(low);
+    __m256i high = _mm256_xor_si256(NAME(column)(group, NAME(BYTES), j, 1), zero), high_size = _mm256_abs_epi8(high);
     for (int i = 0; i < R; i++) {
-      LAY_DOWN(sums.low[i]);
-      LAY_DOWN(sums.high[i]);
+      __m256i x = _mm256_set1_epi32(*(const int32_t *)(q + i * GROUP + j * 4));
+      sums.low[i] = NAME(add8)(sums.low[i], low_size, low, x);
+      sums.high[i] = NAME(add8)(sums.high[i], high_size, high, x);
     }
   }
-  NAME(flush)(&sums, &narrow, 1, R);
   return sums;
 }
 
@@ -125,13 +131,14 @@ static inline INLINE void NAME(ask_ahead)(const Block *w, const uint8_t *group, 
 static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *given, int row, int m, float *y, int bits, int form, int minima, int R) {
   const Block block = *span->block, *w = &block; // copies, which no store to y can change
   const Activations activations = *given, *x = &activations;
-  const int parts = bits == 6 ? 2 : 1, zero = minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : bits == 8 ? 128 : 0;
+  const int parts = bits == 6 ? 2 : 1, zero = minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
   const int first = span->from + row * SPAN / m, last = span->from + (row + R) * SPAN / m; // groups of its share
   for (int g = span->from; g < span->to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride, *quants = span->quants + (size_t)(g - span->from) * span->stride;
     NAME(ask_ahead)(w, group, g >= first && g < last);
     for (int part = 0; part < parts; part++) {
-      NAME(Sums) sums = NAME(dot)(quants, QUANTS(x, row, g), NAME(first_sums)(x, row, g, bits, part, R), bits, form, part, R);
+      NAME(Sums) sums = bits == 8 ? NAME(dot8)(quants, QUANTS(x, row, g), R)
+                                  : NAME(dot)(quants, QUANTS(x, row, g), NAME(first_sums)(x, row, g, bits, part, R), bits, form, part, R);
       const uint8_t *scales = group + w->scales_at + part * BLOCK * 4, *smallest = minima ? group + w->minima_at : scales;
       __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
       __m256 low_minimum = NAME(scales)(w, smallest, 0), high_minimum = NAME(scales)(w, smallest, 1);
@@ -156,15 +163,14 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 }
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
-  const int unpacks = m >= NAME(UNPACK_FROM) && bits != 6, form = unpacks || bits == 6 ? NAME(BYTES) : bits;
-  const int stride = bits == 8 ? 1024 : 512;
-  uint8_t unpacked[SPAN * 1024] __attribute__((aligned(64)));
+  const int unpacks = m >= NAME(UNPACK_FROM) && bits < 6, form = unpacks || bits > 5 ? NAME(BYTES) : bits;
+  uint8_t unpacked[SPAN * 512] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;
     NAME(Span) span = {w, groups, w->stride, from, from + SPAN < w->groups ? from + SPAN : w->groups};
-    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * stride, bits);
-    if (unpacks) span.quants = unpacked, span.stride = stride;
+    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * 512, bits);
+    if (unpacks) span.quants = unpacked, span.stride = 512;
     if (form == NAME(BYTES)) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
     else NAME(tiles)(&span, x, m, y, bits, bits, minima);
   }
@@ -173,4 +179,3 @@ static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m
 #include "block_dot.h"
 
 #undef PIN
-#undef LAY_DOWN
