@@ -2,10 +2,9 @@
 // activations a tile. vpmaddubsw adds two products of a quant and an int8 into int16, and 8 or 4 of those are added up
 // there. Of 4 bits that stays below 32768: 15 * 127 * 2 * 8. Of 5 and 6 bits it may wrap around, but begins at -16 or -32
 // times x's sum, and what it ends with, products with -16 to 15 or -32 to 31, fits: 16 * 127 * 2 * 8, 32 * 127 * 2 * 4.
-// Quants of 8 bits hand their sign to x, and only two products fit: 128 * 127 * 2.
+// Of 8 bits only two products fit, and only because such neighbours of x stay within 128 together: 255 * 128.
 
-enum { NAME(TILE) = 4, NAME(BYTES) = 0 };
-enum { NAME(UNPACK_FROM) = 9 }; // rows: from so many on it pays to unpack quants once for all of them
+enum { NAME(TILE) = 4, NAME(BYTES) = 0, NAME(PAIRED) = 1 };
 
 // PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
 #if defined(ENGINE_EMULATION)
@@ -32,19 +31,13 @@ static inline INLINE NAME(Sums) NAME(no_sums)(int R) {
   return sums;
 }
 
-static inline INLINE __m256i NAME(pairs)(const Activations *x, int row, int g, int half) {
-  int32_t both;
-  memcpy(&both, PAIRS(x, row, g, half), sizeof both);
-  return _mm256_set1_epi32(both);
-}
-
-// Where the int16 sums of a group, or of half of one, begin.
-static inline INLINE NAME(Sums) NAME(first_sums)(const Activations *x, int row, int g, int bits, int part, int R) {
-  NAME(Sums) sums = NAME(no_sums)(R);
-  for (int i = 0; i < R && (bits == 5 || bits == 6); i++) {
-    __m256i pairs = NAME(pairs)(x, row + i, g, part);
-    if (bits == 5) pairs = _mm256_add_epi16(pairs, NAME(pairs)(x, row + i, g, 1));
-    sums.low[i] = sums.high[i] = _mm256_sub_epi16(sums.low[i], _mm256_slli_epi16(pairs, bits - 1));
+// Where the int16 sums of a group, or of half of one, begin; `first` is that of the tile's first row.
+static inline INLINE NAME(Sums) NAME(first_sums)(const int16_t *first, int R) {
+  NAME(Sums) sums;
+  for (int i = 0; i < R; i++) {
+    int32_t both;
+    memcpy(&both, first + 2 * i, sizeof both);
+    sums.low[i] = sums.high[i] = _mm256_set1_epi32(both);
   }
   return sums;
 }
@@ -81,24 +74,21 @@ static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q,
   return sums;
 }
 
-static inline INLINE __m256i NAME(add8)(__m256i sum, __m256i size, __m256i quants, __m256i x) {
-  __m256i products = _mm256_maddubs_epi16(size, _mm256_sign_epi8(x, quants));
-  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+static inline INLINE __m256i NAME(add8)(__m256i sum, __m256i quants, __m256i x) {
+  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(quants, x), _mm256_set1_epi16(1)));
   PIN(sum);
   return sum;
 }
 
-// The products of one group of quants of 8 bits, 128 taken off them.
+// The products of one group of quants of 8 bits.
 static inline INLINE NAME(Sums) NAME(dot8)(const uint8_t *group, const int8_t *q, int R) {
-  const __m256i zero = _mm256_set1_epi8(-128);
   NAME(Sums) sums = NAME(no_sums)(R);
   UNROLL(8) for (int j = 0; j < 8; j++) {
-    __m256i low = _mm256_xor_si256(NAME(column)(group, NAME(BYTES), j, 0), zero), low_size = _mm256_abs_epi8(low);
-    __m256i high = _mm256_xor_si256(NAME(column)(group, NAME(BYTES), j, 1), zero), high_size = _mm256_abs_epi8(high);
+    __m256i low = NAME(column)(group, NAME(BYTES), j, 0), high = NAME(column)(group, NAME(BYTES), j, 1);
     for (int i = 0; i < R; i++) {
       __m256i x = _mm256_set1_epi32(*(const int32_t *)(q + i * GROUP + j * 4));
-      sums.low[i] = NAME(add8)(sums.low[i], low_size, low, x);
-      sums.high[i] = NAME(add8)(sums.high[i], high_size, high, x);
+      sums.low[i] = NAME(add8)(sums.low[i], low, x);
+      sums.high[i] = NAME(add8)(sums.high[i], high, x);
     }
   }
   return sums;
@@ -109,12 +99,12 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
                              : _mm256_loadu_ps((const float *)(scales + half * 32));
 }
 
-// y += scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
-static inline INLINE void NAME(scale_add)(float *y, __m256i sum, __m256 scale, __m256 x_scale, __m256 x_sum, __m256 minimum, int zero, int minima) {
-  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), x_scale), total = _mm256_loadu_ps(y);
+// total + scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
+static inline INLINE __m256 NAME(scaled)(__m256 total, __m256i sum, __m256 scale, __m256 x_scale, __m256 x_sum, __m256 minimum, int zero, int minima) {
+  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), x_scale);
   if (zero) value = _mm256_fnmadd_ps(_mm256_set1_ps((float)zero), x_sum, value);
   if (minima) total = _mm256_fmadd_ps(minimum, x_sum, total);
-  _mm256_storeu_ps(y, _mm256_fmadd_ps(value, scale, total));
+  return _mm256_fmadd_ps(value, scale, total);
 }
 
 typedef struct { // what a tile of rows is multiplied with: some groups of a block
@@ -128,28 +118,39 @@ static inline INLINE void NAME(ask_ahead)(const Block *w, const uint8_t *group, 
   for (int line = 0; turn && line < w->stride; line += 64) _mm_prefetch((const char *)group + SPAN * w->stride + line, _MM_HINT_T0);
 }
 
-static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *given, int row, int m, float *y, int bits, int form, int minima, int R) {
-  const Block block = *span->block, *w = &block; // copies, which no store to y can change
-  const Activations activations = *given, *x = &activations;
-  const int parts = bits == 6 ? 2 : 1, zero = minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
+static inline INLINE NAME(Sums) NAME(products)(const uint8_t *quants, const Activations *x, int row, int g, int bits, int form, int part, int R) {
+  const int8_t *q = QUANTS(x, row, g);
+  if (bits == 8) return NAME(dot8)(quants, q, R);
+  NAME(Sums) sums = bits == 4 ? NAME(no_sums)(R) : NAME(first_sums)(bits == 5 ? FIRST5(x, row, g) : FIRST6(x, row, g, part), R);
+  return NAME(dot)(quants, q, sums, bits, form, part, R);
+}
+
+typedef struct { __m256 low[NAME(TILE)], high[NAME(TILE)]; } NAME(Totals);
+
+static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int bits, int form, int minima, int R) {
+  const Block *w = span->block;
+  const int parts = bits == 6 ? 2 : 1, zero = bits == 8 ? 128 : minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
   const int first = span->from + row * SPAN / m, last = span->from + (row + R) * SPAN / m; // groups of its share
+  NAME(Totals) totals;
+  y += row * BLOCK;
+  for (int i = 0; i < R; i++) totals.low[i] = _mm256_loadu_ps(y + i * BLOCK), totals.high[i] = _mm256_loadu_ps(y + i * BLOCK + 8);
   for (int g = span->from; g < span->to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride, *quants = span->quants + (size_t)(g - span->from) * span->stride;
+    const float *x_scale = &SCALE(x, row, g), *x_sum = &SCALED_SUM(x, row, g);
     NAME(ask_ahead)(w, group, g >= first && g < last);
     for (int part = 0; part < parts; part++) {
-      NAME(Sums) sums = bits == 8 ? NAME(dot8)(quants, QUANTS(x, row, g), R)
-                                  : NAME(dot)(quants, QUANTS(x, row, g), NAME(first_sums)(x, row, g, bits, part, R), bits, form, part, R);
       const uint8_t *scales = group + w->scales_at + part * BLOCK * 4, *smallest = minima ? group + w->minima_at : scales;
+      NAME(Sums) sums = NAME(products)(quants, x, row, g, bits, form, part, R);
       __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
       __m256 low_minimum = NAME(scales)(w, smallest, 0), high_minimum = NAME(scales)(w, smallest, 1);
       for (int i = 0; i < R; i++) {
-        float *to_row = y + (row + i) * BLOCK;
-        __m256 scale = _mm256_set1_ps(SCALE(x, row + i, g)), sum = _mm256_set1_ps(SCALED_SUM(x, row + i, g));
-        NAME(scale_add)(to_row, sums.low[i], low, scale, sum, low_minimum, zero, minima);
-        NAME(scale_add)(to_row + 8, sums.high[i], high, scale, sum, high_minimum, zero, minima);
+        __m256 scale = _mm256_set1_ps(x_scale[i]), sum = _mm256_set1_ps(x_sum[i]);
+        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], low, scale, sum, low_minimum, zero, minima);
+        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], high, scale, sum, high_minimum, zero, minima);
       }
     }
   }
+  for (int i = 0; i < R; i++) _mm256_storeu_ps(y + i * BLOCK, totals.low[i]), _mm256_storeu_ps(y + i * BLOCK + 8, totals.high[i]);
 }
 
 static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations *x, int m, float *y, int bits, int form, int minima) {
@@ -163,7 +164,8 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 }
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
-  const int unpacks = m >= NAME(UNPACK_FROM) && bits < 6, form = unpacks || bits > 5 ? NAME(BYTES) : bits;
+  const int unpacks = bits == 5 ? m > NAME(TILE) : bits == 4 && m > 2 * NAME(TILE); // pays from so many rows on
+  const int form = unpacks || bits > 5 ? NAME(BYTES) : bits;
   uint8_t unpacked[SPAN * 512] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {

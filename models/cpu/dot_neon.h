@@ -1,6 +1,8 @@
 // One block of 16 output rows against m rows of activations with NEON's dot product: four vectors of 4 output rows, up
 // to 4 rows of activations a tile. Quants go as signed bytes; those of 8 bits lose their zero point of 128 on the way.
 
+enum { NAME(PAIRED) = 0 };
+
 #define QUARTERS 4
 typedef struct { int32x4_t of[QUARTERS]; } NAME(Sums);
 

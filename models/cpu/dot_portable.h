@@ -1,5 +1,7 @@
 // One block of 16 output rows against m rows of activations, in plain C: for machines without a variant of their own.
 
+enum { NAME(PAIRED) = 0 };
+
 // A group's quants as bytes: [8 column groups][16 rows x 4 columns].
 static void NAME(unpack)(const uint8_t *group, int bits, uint8_t quant[8][64]) {
   for (int run = 0; run < (bits > 5 ? 8 : 4); run++)

@@ -1,6 +1,8 @@
 // One block of 16 output rows against m rows of activations with vpdpbusd, which adds four exact products into an int32
 // lane. The includer sets W (LANES output rows wide), its operations w_..., and TILE_ROWS.
 
+enum { NAME(PAIRED) = 0 };
+
 static inline INLINE WF NAME(scales)(const Block *w, const uint8_t *scales, int part) {
   const uint8_t *at = scales + part * LANES * w->scale_bytes;
   return w->scale_bytes == 2 ? w_half_scales(at) : w_float_scales(at);

@@ -26,7 +26,7 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
   float *scale;  // [rows / 4][k / 32][4]
   float *scaled_sum;
   int32_t *sum32, *sum16; // the latter [2][rows / 4][k / 32][4]
-  int16_t *pairs;         // [2][rows / 4][k / 32][4][2]: the sums of columns 0 and 1 of each four, and of 2 and 3
+  int16_t *first;         // [3][rows / 4][k / 32][4][2]: where int16 sums of the first and the last two of each four columns begin
   int32_t groups;         // k / 32
 } Activations;
 
@@ -37,7 +37,8 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
 #define SUM32(x, row, group) (x)->sum32[PLACE(x, row, group)]
 #define HALF_PLACE(x, row, group, half) ((size_t)(half) * MAX_ROWS * (x)->groups + PLACE(x, row, group))
 #define SUM16(x, row, group, half) (x)->sum16[HALF_PLACE(x, row, group, half)]
-#define PAIRS(x, row, group, half) ((x)->pairs + 2 * HALF_PLACE(x, row, group, half))
+#define FIRST6(x, row, group, half) ((x)->first + 2 * HALF_PLACE(x, row, group, half))
+#define FIRST5(x, row, group) FIRST6(x, row, group, 2)
 
 typedef struct { // 16 output rows of a matrix
   const uint8_t *data;
@@ -70,7 +71,7 @@ struct Engine {
   float *query_scale;             // [MAX_ROWS][heads]
   float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
   int16_t *weights[MAX_THREADS];  // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
-  int16_t *keys, *values;         // [layers][kv_heads][context rounded up][head_dim], two and two as `pairs` has them
+  int16_t *keys, *values;         // [layers][kv_heads][context rounded up][head_dim], two and two beside each other
   float *key_scale, *value_scale; // [layers][kv_heads][context rounded up]
 };
 
@@ -267,9 +268,9 @@ static bool make_activations(Activations *a, size_t k) {
   a->scaled_sum = room(MAX_ROWS * k / GROUP * sizeof(float));
   a->sum32 = room(MAX_ROWS * k / GROUP * sizeof(int32_t));
   a->sum16 = room(MAX_ROWS * k / 16 * sizeof(int32_t));
-  a->pairs = room(MAX_ROWS * k / 8 * sizeof(int16_t));
+  a->first = room(MAX_ROWS * k / GROUP * 6 * sizeof(int16_t));
   a->groups = (int32_t)k / GROUP;
-  return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16 && a->pairs;
+  return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16 && a->first;
 }
 
 static float *rows_of(size_t width) { return room(MAX_ROWS * width * sizeof(float)); }
@@ -297,7 +298,7 @@ static void free_all(void **all, size_t count) {
 }
 
 static void free_activations(const Activations *a) {
-  free_all((void *[]){a->q, a->scale, a->scaled_sum, a->sum32, a->sum16, a->pairs}, 6);
+  free_all((void *[]){a->q, a->scale, a->scaled_sum, a->sum32, a->sum16, a->first}, 6);
 }
 
 static void free_buffers(Engine *e) {

@@ -58,17 +58,36 @@ static void NAME(multiply)(Member *me, const NAME(Product) *products, int count,
 
 // ---- rows
 
-// int8 with a scale per 32, and the sums that take zero points and minima out of a product again.
-static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int row, int group) {
-  V top = v_set(0);
-  for (int i = 0; i < GROUP; i += LANES) top = v_max(top, v_abs(v_load(x + i)));
-  const float most = NAME(max_lane)(top), scale = most / 127, inverse = most > 0 ? 127 / most : 0;
+// Whether what goes into w must be quantised in pairs; see quantise32.
+static inline INLINE int NAME(pairs)(const Matrix *w) { return NAME(PAIRED) && w->bits == 8; }
+
+static inline INLINE float NAME(largest)(const float *x, int n) { // in size
+  V most = v_set(0);
+  for (int i = 0; i < n; i += LANES) most = v_max(most, v_abs(v_load(x + i)));
+  return NAME(max_lane)(most);
+}
+
+// Of neighbours, both sizes added up.
+static inline INLINE float NAME(largest_pair)(const float *x) {
+  float most = 0;
+  for (int i = 0; i < GROUP; i += 2) {
+    float pair = fabsf(x[i]) + fabsf(x[i + 1]);
+    most = pair > most ? pair : most;
+  }
+  return most;
+}
+
+// int8 with a scale per 32, and the sums that take zero points and minima out of a product again. Where they are `paired`,
+// neighbours stay within 128 together: each may be rounded up by a half.
+static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int row, int group, int paired) {
+  const float pair = paired ? NAME(largest_pair)(x) : 0, largest = NAME(largest)(x, GROUP), most = pair > largest ? pair : largest;
+  const float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
   int8_t *q = QUANTS(to, row, group);
-  int32_t all = 0, integer[16];
+  int32_t all[2] = {0, 0}, integer[16];
   for (int half = 0; half < 2; half++) {
     VI sums = {0};
     for (int i = 0; i < 16; i += LANES) {
-      VI rounded = (VI)(v_load(x + half * 16 + i) * v_set(inverse) + v_set(12582912.0f)) - 0x4B400000; // see to_integer
+      VI rounded = v_round(v_load(x + half * 16 + i) * v_set(inverse));
       memcpy(integer + i, &rounded, sizeof rounded);
       sums += rounded;
     }
@@ -76,12 +95,13 @@ static inline INLINE void NAME(quantise32)(const float *x, Activations *to, int 
     int32_t lane[LANES], sum[2] = {0, 0};
     memcpy(lane, &sums, sizeof sums);
     for (int i = 0; i < LANES; i++) sum[i / 2 % 2] += lane[i];
-    PAIRS(to, row, group, half)[0] = (int16_t)sum[0], PAIRS(to, row, group, half)[1] = (int16_t)sum[1];
-    all += SUM16(to, row, group, half) = sum[0] + sum[1];
+    for (int i = 0; i < 2; i++) all[i] += sum[i], FIRST6(to, row, group, half)[i] = (int16_t)(-32 * sum[i]);
+    SUM16(to, row, group, half) = sum[0] + sum[1];
   }
+  for (int i = 0; i < 2; i++) FIRST5(to, row, group)[i] = (int16_t)(-16 * all[i]);
   SCALE(to, row, group) = scale;
-  SUM32(to, row, group) = all;
-  SCALED_SUM(to, row, group) = (float)all * scale;
+  SUM32(to, row, group) = all[0] + all[1];
+  SCALED_SUM(to, row, group) = (float)(all[0] + all[1]) * scale;
 }
 
 static void NAME(normalise)(const float *x, const float *weight, int n, float eps, float *y) {
@@ -92,12 +112,12 @@ static void NAME(normalise)(const float *x, const float *weight, int n, float ep
   for (int i = 0; i < n; i++) y[i] = x[i] * scale * weight[i];
 }
 
-static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m) {
+static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m, int paired) {
   int n = e->config.hidden;
   PHASE(me, 1, m, i, {
     float *y = e->scratch + (size_t)i * n;
     NAME(normalise)(e->x + (size_t)(rows ? rows[i] : i) * n, weight, n, e->config.rms_eps, y);
-    for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g);
+    for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g, paired);
   });
 }
 
@@ -117,14 +137,14 @@ static inline INLINE V NAME(exp)(V x) {
 }
 
 // silu(gate) * up of 32 columns of a row, 16 and 16, quantised.
-static void NAME(gate_group)(const float *const gate[2], const float *const up[2], Activations *to, int row, int g) {
+static void NAME(gate_group)(const float *const gate[2], const float *const up[2], Activations *to, int row, int g, int paired) {
   float product[GROUP];
   for (int half = 0; half < 2; half++)
     for (int i = 0; i < BLOCK; i += LANES) {
       V x = v_load(gate[half] + i);
       v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up[half] + i));
     }
-  NAME(quantise32)(product, to, row, g);
+  NAME(quantise32)(product, to, row, g, paired);
 }
 
 // Gate and up side by side, 32 columns of the MLP at a time, so that nothing in between is ever written to memory.
@@ -139,7 +159,7 @@ static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
     for (int row = 0; row < m; row++) {
       const float *at[4];
       for (int i = 0; i < 4; i++) at[i] = sums[i] + row * BLOCK;
-      NAME(gate_group)(at, at + 2, &e->from_mlp, row, g);
+      NAME(gate_group)(at, at + 2, &e->from_mlp, row, g, NAME(pairs)(&l->down));
     }
   });
 }
@@ -155,16 +175,14 @@ typedef struct { // of the rows and heads that go through the keys together
   float *mixed[ATTEND_ROWS * ATTEND_HEADS];
 } NAME(Queries);
 
-static inline INLINE int16_t NAME(to_integer)(float x) { // the nearest
-  union { float f; int32_t i; } rounded = {x + 12582912.0f}; // 1.5 * 2^23: the low bits are the integer
+static inline INLINE int16_t NAME(to_integer)(float x) { // the nearest, as v_round's
+  union { float f; int32_t i; } rounded = {x + 12582912.0f};
   return (int16_t)(rounded.i - 0x4B400000);
 }
 
 // Up to `top` in size; returns the scale.
 static inline INLINE float NAME(quantise16)(const float *x, int n, float top, int16_t *q) {
-  V most_lanes = v_set(0);
-  for (int i = 0; i < n; i += LANES) most_lanes = v_max(most_lanes, v_abs(v_load(x + i)));
-  float most = NAME(max_lane)(most_lanes), inverse = most > 0 ? top / most : 0;
+  float most = NAME(largest)(x, n), inverse = most > 0 ? top / most : 0;
   for (int i = 0; i < n; i++) q[i] = NAME(to_integer)(x[i] * inverse);
   return most / top;
 }
@@ -352,7 +370,7 @@ static void NAME(soften_row)(const Engine *e, int layer, int kv, int row, int he
 // The keys are gone through once for all of them; what a row does not see has no weight.
 static void NAME(attend)(Engine *e, int member, int layer, int kv, int row, int rows, int head, int heads) {
   const Config *c = &e->config;
-  int d = c->head_dim, kept = e->length, end = kept + row + rows;
+  int d = c->head_dim, kept = e->length, end = kept + row + rows, paired = NAME(pairs)(&c->layer[layer].o);
   NAME(Queries) a = {.count = rows * heads};
   float mixed[ATTEND_ROWS * ATTEND_HEADS * 256];
   memset(mixed, 0, (size_t)a.count * d * sizeof(float));
@@ -369,7 +387,7 @@ static void NAME(attend)(Engine *e, int member, int layer, int kv, int row, int 
   NAME(mix)(e, layer, kv, end, &a);
   for (int i = 0; i < a.count; i++) {
     for (int k = 0; k < d; k++) a.mixed[i][k] *= a.scale[i];
-    for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.mixed[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g);
+    for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.mixed[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g, paired);
   }
 }
 
@@ -392,12 +410,12 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   const Config *c = &e->config;
   const Layer *l = &c->layer[index];
   int qn = c->heads * c->head_dim, kn = c->kv_heads * c->head_dim;
-  NAME(normalise_rows)(e, me, l->attention_norm, NULL, m);
+  NAME(normalise_rows)(e, me, l->attention_norm, NULL, m, NAME(pairs)(&l->q) | NAME(pairs)(&l->k) | NAME(pairs)(&l->v));
   NAME(multiply)(me, (NAME(Product)[]){{&l->q, e->q, qn, 0}, {&l->k, e->k, kn, 0}, {&l->v, e->v, kn, 0}}, 3, &e->from_hidden, m);
   NAME(store_rows)(e, me, index, m);
   NAME(attend_rows)(e, me, index, m);
   NAME(multiply)(me, (NAME(Product)[]){{&l->o, e->x, c->hidden, 1}}, 1, &e->from_heads, m);
-  NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m);
+  NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m, NAME(pairs)(&l->gate) | NAME(pairs)(&l->up));
   NAME(gate_rows)(e, me, l, m);
   NAME(multiply)(me, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->from_mlp, m);
 }
@@ -419,6 +437,6 @@ static void NAME(run)(void *context, Member *me) {
     NAME(run_layer)(e, me, layer, r->n);
   }
   if (!r->n_logits) return;
-  NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits);
+  NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits, NAME(pairs)(&c->head));
   NAME(multiply)(me, (NAME(Product)[]){{&c->head, r->logits, (c->vocab + 15) / 16 * 16, 0}}, 1, &e->from_hidden, r->n_logits);
 }

@@ -9,6 +9,7 @@
 #define v_fma NAME(v_fma)
 #define v_dot NAME(v_dot)
 #define v_float NAME(v_float)
+#define v_round NAME(v_round)
 #define v_load_pairs NAME(v_load_pairs)
 #define v_set_pair NAME(v_set_pair)
 
@@ -39,3 +40,4 @@ static inline INLINE VI v_set_pair(const int16_t *p) {
   memcpy(&both, p, sizeof both);
   return both - (VI){0};
 }
+static inline INLINE VI v_round(V x) { return (VI)(x + v_set(12582912.0f)) - 0x4B400000; } // 1.5 * 2^23: the low bits are the integer

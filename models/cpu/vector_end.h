@@ -10,5 +10,6 @@
 #undef v_fma
 #undef v_dot
 #undef v_float
+#undef v_round
 #undef v_load_pairs
 #undef v_set_pair
