@@ -68,7 +68,7 @@ def full() -> None:
     """Run what `test` leaves out: the slow tests, fidelity to float32 among them, and the bench."""
     install("test")
     run(PYTHON, "-m", "pytest", "-m", "slow")
-    bench()
+    bench("--cursors", "18")
 
 
 @task
