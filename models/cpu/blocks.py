@@ -26,33 +26,37 @@ class Format:
     bits: int
     zero: int
     scale_columns: int = 32
-    scale_bytes: int = 2
-
-    @property
-    def group_bytes(self) -> int:
-        """Bytes of the quants of a group of 32 columns of a block of 16 rows."""
-        return {4: 256, 5: 320, 6: 512, 8: 512}[self.bits]
+    multiples: bool = False
 
     def size(self, rows: int, columns: int) -> int:
         """Bytes of a packed matrix."""
-        scales = columns // self.scale_columns * ROWS * self.scale_bytes * (1 if self.zero else 2)
-        return -(-rows // ROWS) * (columns // GROUP * self.group_bytes + scales)
+        scales = 2 + (GROUP // self.scale_columns if self.multiples else 0)
+        group = ROWS * (GROUP * self.bits // 8 + scales * (1 if self.zero else 2))
+        return -(-rows // ROWS) * (columns // GROUP) * group
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """`units` [rows, columns / 32], which float16 holds, times `multiples` [rows, columns / scale_columns], if any."""
+
+    units: Floats
+    multiples: npt.NDArray[np.int8] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Quants:
-    """`values` [rows, columns], `scales` and `minima` [rows, columns / scale_columns]."""
+    """`values` [rows, columns] with their scales, and minima where the format has them."""
 
     values: Bytes
-    scales: Floats
-    minima: Floats | None = None
+    scales: Scales
+    minima: Scales | None = None
 
 
 Q4_0, Q4_1 = Format(4, 8), Format(4, 0)
 Q5_0, Q5_1 = Format(5, 16), Format(5, 0)
 Q8_0 = Format(8, 128)
-Q4_K, Q5_K = Format(4, 0, scale_bytes=4), Format(5, 0, scale_bytes=4)
-Q6_K = Format(6, 32, scale_columns=16, scale_bytes=4)
+Q4_K, Q5_K = Format(4, 0, multiples=True), Format(5, 0, multiples=True)
+Q6_K = Format(6, 32, scale_columns=16, multiples=True)
 
 
 def quantise(weights: Floats) -> Quants:
@@ -61,7 +65,7 @@ def quantise(weights: Floats) -> Quants:
     scales = (np.abs(groups).max(axis=2) / 127).astype(np.float16).astype(np.float32)
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
     values = np.clip(np.rint(groups * inverse[:, :, None]), -127, 127) + 128
-    return Quants(values.astype(np.uint8).reshape(weights.shape), scales)
+    return Quants(values.astype(np.uint8).reshape(weights.shape), Scales(scales))
 
 
 def pack(quants: Quants, form: Format) -> bytes:
@@ -69,29 +73,32 @@ def pack(quants: Quants, form: Format) -> bytes:
     padding = ((0, -len(quants.values) % ROWS), (0, 0))
     values = np.pad(quants.values, padding, constant_values=form.zero)
     groups = values.reshape(len(values) // ROWS, ROWS, -1, 8, 4).transpose(0, 2, 3, 1, 4)
-    scales = [_pack_scales(np.pad(one, padding), form) for one in (quants.scales, quants.minima) if one is not None]
+    scales = [_pack_scales(one, padding) for one in (quants.scales, quants.minima) if one is not None]
     runs = np.ascontiguousarray(_pack_runs(groups, form.bits)).reshape(*groups.shape[:2], -1)
     return np.concatenate([runs, *scales], axis=2).tobytes()
 
 
 def _pack_runs(groups: Bytes, bits: int) -> Bytes:
     """[blocks, groups, 8 column groups, 16 rows, 4 columns] to the runs of 64 bytes that engine.h draws."""
-    if bits > 5:
+    if bits == 8:
         return groups
     nibbles = groups & np.uint8(15)
     runs = nibbles[:, :, :4] | nibbles[:, :, 4:] << np.uint8(4)
     if bits == 4:
         return runs
-    fifth = (groups >> 4) << np.arange(8, dtype=np.uint8)[:, None, None]
-    return np.concatenate([runs, np.bitwise_or.reduce(fifth, axis=2, keepdims=True)], axis=2)
+    uppers = (groups >> 4).reshape(*groups.shape[:2], bits - 4, -1, *groups.shape[3:])  # by the run that holds them
+    shifts = np.arange(uppers.shape[3], dtype=np.uint8)[:, None, None] * np.uint8(bits - 4)
+    return np.concatenate([runs, np.bitwise_or.reduce(uppers << shifts, axis=3)], axis=2)
 
 
-def _pack_scales(scales: Floats, form: Format) -> Bytes:
-    """[rows, columns / scale_columns] to [blocks, groups, bytes]."""
-    kind = np.float16 if form.scale_bytes == 2 else np.float32
-    blocks = scales.astype(kind).reshape(len(scales) // ROWS, ROWS, -1, GROUP // form.scale_columns)
-    groups = np.ascontiguousarray(blocks.transpose(0, 2, 3, 1)).view(np.uint8)
-    return groups.reshape(*groups.shape[:2], -1)
+def _pack_scales(scales: Scales, padding: tuple[tuple[int, int], ...]) -> Bytes:
+    """To [blocks, groups, bytes]."""
+    units = np.pad(scales.units, padding).astype(np.float16)
+    units = np.ascontiguousarray(units.reshape(len(units) // ROWS, ROWS, -1).transpose(0, 2, 1)).view(np.uint8)
+    if scales.multiples is None:
+        return units
+    multiples = np.pad(scales.multiples, padding).view(np.uint8).reshape(len(units), ROWS, units.shape[1], -1)
+    return np.concatenate([units, multiples.transpose(0, 2, 3, 1).reshape(*units.shape[:2], -1)], axis=2)
 
 
 # ---- GGUF's blocks: [rows, blocks, bytes of a block] to quants
@@ -99,6 +106,17 @@ def _pack_scales(scales: Floats, form: Format) -> Bytes:
 
 def _half(blocks: Bytes, at: int) -> Floats:
     return np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0].astype(np.float32)
+
+
+def _units(blocks: Bytes, at: int) -> Scales:
+    return Scales(_half(blocks, at))
+
+
+def _multiplied(units: Floats, multiples: Bytes) -> Scales:
+    """`units` [rows, blocks of 256 columns], `multiples` [rows, blocks, scales of a block] as signed bytes."""
+    return Scales(
+        np.repeat(units, 256 // GROUP, axis=1), np.ascontiguousarray(multiples).view(np.int8).reshape(len(units), -1)
+    )
 
 
 def _flat(values: npt.NDArray[np.generic]) -> Bytes:
@@ -116,40 +134,39 @@ def _bit_planes(packed: Bytes) -> Bytes:
 
 
 def _q4_0(blocks: Bytes) -> Quants:
-    return Quants(_flat(_nibbles(blocks[:, :, 2:])), _half(blocks, 0))
+    return Quants(_flat(_nibbles(blocks[:, :, 2:])), _units(blocks, 0))
 
 
 def _q4_1(blocks: Bytes) -> Quants:
-    return Quants(_flat(_nibbles(blocks[:, :, 4:])), _half(blocks, 0), _half(blocks, 2))
+    return Quants(_flat(_nibbles(blocks[:, :, 4:])), _units(blocks, 0), _units(blocks, 2))
 
 
 def _q5_0(blocks: Bytes) -> Quants:
     values = _nibbles(blocks[:, :, 6:]) | _bit_planes(blocks[:, :, 2:6]) << 4
-    return Quants(_flat(values), _half(blocks, 0))
+    return Quants(_flat(values), _units(blocks, 0))
 
 
 def _q5_1(blocks: Bytes) -> Quants:
     values = _nibbles(blocks[:, :, 8:]) | _bit_planes(blocks[:, :, 4:8]) << 4
-    return Quants(_flat(values), _half(blocks, 0), _half(blocks, 2))
+    return Quants(_flat(values), _units(blocks, 0), _units(blocks, 2))
 
 
 def _q8_0(blocks: Bytes) -> Quants:
-    return Quants(_flat(blocks[:, :, 2:] ^ 128), _half(blocks, 0))
+    return Quants(_flat(blocks[:, :, 2:] ^ 128), _units(blocks, 0))
 
 
-def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:
+def _k_multiples(packed: Bytes) -> tuple[Bytes, Bytes]:
     """[rows, blocks, 12] bytes to the 6-bit scales and minima of 8 sub-blocks each."""
     low, middle, high = packed[:, :, :4], packed[:, :, 4:8], packed[:, :, 8:]
     scales = np.concatenate([low & 63, high & 15 | low >> 6 << 4], axis=2)
     minima = np.concatenate([middle & 63, high >> 4 | middle >> 6 << 4], axis=2)
-    return scales.astype(np.float32), minima.astype(np.float32)
+    return scales, minima
 
 
 def _k_quants(blocks: Bytes, values: Bytes) -> Quants:
     """`values` [rows, blocks, 4, 2, 32]: pairs of sub-blocks, in low and high nibbles."""
-    scales, minima = _k_scales(blocks[:, :, 4:16])
-    scales, minima = _half(blocks, 0)[:, :, None] * scales, -_half(blocks, 2)[:, :, None] * minima
-    return Quants(_flat(values), scales.reshape(len(blocks), -1), minima.reshape(len(blocks), -1))
+    scales, minima = _k_multiples(blocks[:, :, 4:16])
+    return Quants(_flat(values), _multiplied(_half(blocks, 0), scales), _multiplied(-_half(blocks, 2), minima))
 
 
 def _pairs(packed: Bytes) -> Bytes:
@@ -172,8 +189,7 @@ def _q6_k(blocks: Bytes) -> Quants:
     high = blocks[:, :, 128:192].reshape(*blocks.shape[:2], 2, 1, GROUP)
     nibbles = np.concatenate([low & 15, low >> 4], axis=3).reshape(*blocks.shape[:2], 2, 4, GROUP)
     pairs = high >> np.array([0, 2, 4, 6], np.uint8).reshape(4, 1) & 3
-    scales = np.ascontiguousarray(blocks[:, :, 192:208]).view(np.int8) * _half(blocks, 208)[:, :, None]
-    return Quants(_flat(nibbles | pairs << 4), scales.astype(np.float32).reshape(len(blocks), -1))
+    return Quants(_flat(nibbles | pairs << 4), _multiplied(_half(blocks, 208), blocks[:, :, 192:208]))
 
 
 @dataclass(frozen=True, slots=True)

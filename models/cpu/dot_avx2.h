@@ -50,10 +50,11 @@ static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j,
   if (bits == NAME(BYTES)) return _mm256_loadu_si256(at + j * 2);
   __m256i packed = _mm256_loadu_si256(at + j % 4 * 2);
   __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
-  if (bits != 5) return quants;
-  __m256i fifth = _mm256_loadu_si256(at + 8);
-  fifth = high ? _mm256_srli_epi16(fifth, j - 4) : _mm256_slli_epi16(fifth, 4 - j);
-  return _mm256_or_si256(quants, _mm256_and_si256(fifth, _mm256_set1_epi8(16)));
+  if (bits == 4) return quants;
+  __m256i upper = _mm256_loadu_si256(at + 8 + (bits == 6 && high ? 2 : 0));
+  const int left = bits == 5 ? 4 - j : 4 - j % 4 * 2;
+  upper = left > 0 ? _mm256_slli_epi16(upper, left) : _mm256_srli_epi16(upper, -left);
+  return _mm256_or_si256(quants, _mm256_and_si256(upper, _mm256_set1_epi8(bits == 5 ? 16 : 48)));
 }
 
 static inline INLINE void NAME(unpack)(const uint8_t *group, uint8_t *quants, int bits) {
@@ -94,9 +95,11 @@ static inline INLINE NAME(Sums) NAME(dot8)(const uint8_t *group, const int8_t *q
   return sums;
 }
 
-static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, int half) {
-  return w->scale_bytes == 2 ? _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + half * 16)))
-                             : _mm256_loadu_ps((const float *)(scales + half * 32));
+static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, int part, int half) {
+  __m256 unit = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + half * 16)));
+  if (!w->multiples) return unit;
+  __m128i multiples = _mm_loadl_epi64((const __m128i *)(multiples_at(scales, part) + half * 8));
+  return _mm256_mul_ps(unit, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(multiples)));
 }
 
 // total + scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
@@ -139,10 +142,10 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
     const float *x_scale = &SCALE(x, row, g), *x_sum = &SCALED_SUM(x, row, g);
     NAME(ask_ahead)(w, group, g >= first && g < last);
     for (int part = 0; part < parts; part++) {
-      const uint8_t *scales = group + w->scales_at + part * BLOCK * 4, *smallest = minima ? group + w->minima_at : scales;
+      const uint8_t *scales = group + w->scales_at, *smallest = minima ? group + w->minima_at : scales;
       NAME(Sums) sums = NAME(products)(quants, x, row, g, bits, form, part, R);
-      __m256 low = NAME(scales)(w, scales, 0), high = NAME(scales)(w, scales, 1);
-      __m256 low_minimum = NAME(scales)(w, smallest, 0), high_minimum = NAME(scales)(w, smallest, 1);
+      __m256 low = NAME(scales)(w, scales, part, 0), high = NAME(scales)(w, scales, part, 1);
+      __m256 low_minimum = NAME(scales)(w, smallest, 0, 0), high_minimum = NAME(scales)(w, smallest, 0, 1);
       for (int i = 0; i < R; i++) {
         __m256 scale = _mm256_set1_ps(x_scale[i]), sum = _mm256_set1_ps(x_sum[i]);
         totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], low, scale, sum, low_minimum, zero, minima);
@@ -164,8 +167,8 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 }
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
-  const int unpacks = bits == 5 ? m > NAME(TILE) : bits == 4 && m > 2 * NAME(TILE); // pays from so many rows on
-  const int form = unpacks || bits > 5 ? NAME(BYTES) : bits;
+  const int unpacks = bits < 8 && m > (bits == 4 ? 2 : 1) * NAME(TILE); // pays from so many rows on
+  const int form = unpacks || bits == 8 ? NAME(BYTES) : bits;
   uint8_t unpacked[SPAN * 512] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {

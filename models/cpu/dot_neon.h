@@ -7,12 +7,15 @@ enum { NAME(PAIRED) = 0 };
 typedef struct { int32x4_t of[QUARTERS]; } NAME(Sums);
 
 static inline INLINE uint8x16_t NAME(quants)(const uint8_t *group, int bits, int column, int quarter) {
-  const uint8_t *run = group + (bits > 5 ? column : column & 3) * 64 + quarter * 16;
+  const uint8_t *run = group + (bits == 8 ? column : column & 3) * 64 + quarter * 16;
   uint8x16_t packed = vld1q_u8(run);
   if (bits == 8) return veorq_u8(packed, vdupq_n_u8(128));
-  if (bits == 6) return packed;
   uint8x16_t nibble = column < 4 ? vandq_u8(packed, vdupq_n_u8(15)) : vshrq_n_u8(packed, 4);
   if (bits == 4) return nibble;
+  if (bits == 6) {
+    uint8x16_t upper = vshlq_u8(vld1q_u8(group + 256 + column / 4 * 64 + quarter * 16), vdupq_n_s8((int8_t)(4 - column % 4 * 2)));
+    return vorrq_u8(nibble, vandq_u8(upper, vdupq_n_u8(48)));
+  }
   uint8x16_t fifth = vandq_u8(vshlq_u8(vld1q_u8(group + 256 + quarter * 16), vdupq_n_s8((int8_t)-column)), vdupq_n_u8(1));
   return vorrq_u8(nibble, vshlq_n_u8(fifth, 4));
 }
@@ -29,9 +32,12 @@ static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q
     }
 }
 
-static inline INLINE float32x4_t NAME(scales)(const Block *w, const uint8_t *scales, int quarter) {
-  return w->scale_bytes == 2 ? vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)scales + quarter * 4)))
-                             : vld1q_f32((const float *)scales + quarter * 4);
+static inline INLINE float32x4_t NAME(scales)(const Block *w, const uint8_t *scales, int part, int quarter) {
+  float32x4_t unit = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)scales + quarter * 4)));
+  if (!w->multiples) return unit;
+  const int8_t *at = multiples_at(scales, part) + quarter * 4;
+  const int32_t multiples[4] = {at[0], at[1], at[2], at[3]};
+  return vmulq_f32(unit, vcvtq_f32_s32(vld1q_s32(multiples)));
 }
 
 static inline INLINE void NAME(scale_add)(float *y, float32x4_t scale, float32x4_t value) {
@@ -52,7 +58,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
       }
       NAME(dot)(group, q, sums, bits, part * 4, part * 4 + 8 / parts, R);
       for (int quarter = 0; quarter < QUARTERS; quarter++) {
-        float32x4_t scale = NAME(scales)(w, group + w->scales_at + part * BLOCK * 4, quarter);
+        float32x4_t scale = NAME(scales)(w, group + w->scales_at, part, quarter);
         for (int i = 0; i < R; i++) {
           float32x4_t exact = vcvtq_f32_s32(sums[i].of[quarter]);
           NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, scale, vmulq_n_f32(exact, SCALE(x, row + i, g)));
@@ -61,7 +67,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
     }
     if (!minima) continue;
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
-      float32x4_t minimum = NAME(scales)(w, group + w->minima_at, quarter);
+      float32x4_t minimum = NAME(scales)(w, group + w->minima_at, 0, quarter);
       for (int i = 0; i < R; i++)
         NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, minimum, vdupq_n_f32(SCALED_SUM(x, row + i, g)));
     }

@@ -4,14 +4,14 @@ enum { NAME(PAIRED) = 0 };
 
 // A group's quants as bytes: [8 column groups][16 rows x 4 columns].
 static void NAME(unpack)(const uint8_t *group, int bits, uint8_t quant[8][64]) {
-  for (int run = 0; run < (bits > 5 ? 8 : 4); run++)
-    for (int b = 0; b < 64; b++) {
-      uint8_t packed = group[run * 64 + b];
-      quant[run][b] = bits > 5 ? packed : packed & 15;
-      if (bits <= 5) quant[run + 4][b] = packed >> 4;
-    }
+  for (int run = 0; bits == 8 && run < 8; run++) memcpy(quant[run], group + run * 64, 64);
+  if (bits == 8) return;
+  for (int run = 0; run < 4; run++)
+    for (int b = 0; b < 64; b++) quant[run][b] = group[run * 64 + b] & 15, quant[run + 4][b] = group[run * 64 + b] >> 4;
   for (int run = 0; bits == 5 && run < 8; run++)
     for (int b = 0; b < 64; b++) quant[run][b] |= (uint8_t)((group[256 + b] >> run & 1) << 4);
+  for (int run = 0; bits == 6 && run < 8; run++)
+    for (int b = 0; b < 64; b++) quant[run][b] |= (uint8_t)((group[256 + run / 4 * 64 + b] >> run % 4 * 2 & 3) << 4);
 }
 
 // sums[row] += the products of column groups [from, to).
@@ -30,10 +30,10 @@ static void NAME(scale_group)(const Block *w, const uint8_t *group, uint8_t quan
     int offset = w->zero * (parts == 1 ? SUM32(x, i, g) : SUM16(x, i, g, part));
     int32_t sums[BLOCK] = {0};
     NAME(dot)(quant, QUANTS(x, i, g), part * 4, part * 4 + 8 / parts, sums);
-    const uint8_t *scales = group + w->scales_at + part * BLOCK * w->scale_bytes;
-    for (int row = 0; row < BLOCK; row++) y[row] += (float)(sums[row] - offset) * (scale_at(w, scales, row) * SCALE(x, i, g));
+    for (int row = 0; row < BLOCK; row++)
+      y[row] += (float)(sums[row] - offset) * (scale_at(w, group + w->scales_at, part, row) * SCALE(x, i, g));
   }
-  for (int row = 0; w->minima_at && row < BLOCK; row++) y[row] += scale_at(w, group + w->minima_at, row) * SCALED_SUM(x, i, g);
+  for (int row = 0; w->minima_at && row < BLOCK; row++) y[row] += scale_at(w, group + w->minima_at, 0, row) * SCALED_SUM(x, i, g);
 }
 
 static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {

@@ -43,7 +43,7 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
 typedef struct { // 16 output rows of a matrix
   const uint8_t *data;
   int32_t groups, stride, scales_at, minima_at; // of the groups: how many, and in bytes; minima_at 0: none
-  int32_t bits, zero, scale_columns, scale_bytes;
+  int32_t bits, zero, scale_columns, multiples;
 } Block;
 
 typedef struct {
@@ -78,10 +78,10 @@ struct Engine {
 static inline int blocks_of(const Matrix *w) { return (w->n + BLOCK - 1) / BLOCK; }
 
 static inline Block block_of(const Matrix *w, int index) {
-  int groups = w->k / GROUP, quants = w->bits == 4 ? 256 : w->bits == 5 ? 320 : 512;
-  int scales = GROUP / w->scale_columns * BLOCK * w->scale_bytes, stride = quants + scales + (w->zero ? 0 : scales);
+  int groups = w->k / GROUP, quants = w->bits * 64;
+  int scales = w->multiples ? BLOCK * (2 + GROUP / w->scale_columns) : BLOCK * 2, stride = quants + scales + (w->zero ? 0 : scales);
   return (Block){w->data + (size_t)index * groups * stride, groups, stride, quants, w->zero ? 0 : quants + scales,
-                 w->bits, w->zero, w->scale_columns, w->scale_bytes};
+                 w->bits, w->zero, w->scale_columns, w->multiples};
 }
 
 static inline float half_to_float(half_t h) {
@@ -92,8 +92,11 @@ static inline float half_to_float(half_t h) {
   return value.f;
 }
 
-static inline float scale_at(const Block *w, const uint8_t *scales, int row) {
-  return w->scale_bytes == 2 ? half_to_float(((const half_t *)scales)[row]) : ((const float *)scales)[row];
+static inline const int8_t *multiples_at(const uint8_t *scales, int part) { return (const int8_t *)scales + BLOCK * (2 + part); }
+
+static inline float scale_at(const Block *w, const uint8_t *scales, int part, int row) {
+  float unit = half_to_float(((const half_t *)scales)[row]);
+  return w->multiples ? unit * multiples_at(scales, part)[row] : unit;
 }
 
 static inline size_t padded_context(const Engine *e) {
@@ -122,9 +125,10 @@ static inline const float *rope_row(const Engine *e, int row) {
 
 static int quant_at(const uint8_t *group, int bits, int column, int row) {
   int run = column / 4, byte = row * 4 + column % 4;
-  if (bits > 5) return group[run * 64 + byte];
+  if (bits == 8) return group[run * 64 + byte];
   int low = group[(run & 3) * 64 + byte] >> (run & 4) & 15;
-  return bits == 4 ? low : low | (group[256 + byte] >> run & 1) << 4;
+  if (bits == 5) return low | (group[256 + byte] >> run & 1) << 4;
+  return bits == 6 ? low | (group[256 + run / 4 * 64 + byte] >> run % 4 * 2 & 3) << 4 : low;
 }
 
 static void embed(const Matrix *w, int token, float *x, int n) {
@@ -132,9 +136,9 @@ static void embed(const Matrix *w, int token, float *x, int n) {
   int row = token % BLOCK;
   for (int c = 0; c < n; c++) {
     const uint8_t *group = b.data + (size_t)(c / GROUP) * b.stride;
-    const uint8_t *scales = group + b.scales_at + c % GROUP / b.scale_columns * BLOCK * b.scale_bytes;
-    x[c] = (float)(quant_at(group, b.bits, c % GROUP, row) - b.zero) * scale_at(&b, scales, row);
-    if (b.minima_at) x[c] += scale_at(&b, group + b.minima_at, row);
+    float scale = scale_at(&b, group + b.scales_at, c % GROUP / b.scale_columns, row);
+    x[c] = (float)(quant_at(group, b.bits, c % GROUP, row) - b.zero) * scale;
+    if (b.minima_at) x[c] += scale_at(&b, group + b.minima_at, 0, row);
   }
 }
 

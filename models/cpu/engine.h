@@ -5,8 +5,10 @@
 // a vector lane is an output row and no sum crosses lanes:
 //   4 bits: 4 x 64 bytes; byte b of run k holds column group k in its low nibble, column group k + 4 in its high one
 //   5 bits: the same, then 64 bytes whose bit j is the fifth bit of column group j
-//   6 and 8 bits: 8 x 64 bytes
-// then the 16 rows' scales, twice where they are per 16 columns, and where the format has them, their minima.
+//   6 bits: as 4 bits, then 2 x 64 bytes; run k holds the two upper bits of column groups 4 k to 4 k + 3
+//   8 bits: 8 x 64 bytes
+// then the 16 rows' scales, and where the format has them, their minima: float16, or float16 units and behind them an
+// int8 for each scale, its multiple of the unit.
 // A weight is scale * (quant - zero) or scale * quant + minimum. Activations are int8 with a scale per 32.
 #ifndef GHOSTDRAFT_ENGINE_H
 #define GHOSTDRAFT_ENGINE_H
@@ -22,7 +24,7 @@ typedef struct {
   int32_t bits;          // 4, 5, 6, 8
   int32_t zero;          // quant that stands for 0, a power of two; 0: the format has minima
   int32_t scale_columns; // 16 or 32
-  int32_t scale_bytes;   // 2: float16, 4: float32
+  int32_t multiples;     // whether scales and minima are multiples of a unit
 } Matrix;
 
 typedef struct {

@@ -37,7 +37,7 @@ class _Matrix(ctypes.Structure):
     _fields_ = (
         ("data", c_void_p),
         ("bias", c_void_p),
-        *((name, c_int32) for name in ("n", "k", "bits", "zero", "scale_columns", "scale_bytes")),
+        *((name, c_int32) for name in ("n", "k", "bits", "zero", "scale_columns", "multiples")),
     )
 
 
@@ -224,7 +224,7 @@ class _Weights:
         bias = key.removesuffix("weight") + "bias"
         return _Matrix(
             self._place(tensor), self._at(bias) if bias in self._tensors else None, tensor.rows, tensor.columns,
-            form.bits, form.zero, form.scale_columns, form.scale_bytes,
+            form.bits, form.zero, form.scale_columns, form.multiples,
         )  # fmt: skip
 
     def _at(self, key: str) -> int:

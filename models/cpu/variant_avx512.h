@@ -22,7 +22,8 @@ static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm512_dpws
 #define w_dot _mm512_dpbusd_epi32
 #define w_to_float _mm512_cvtepi32_ps
 #define w_half_scales(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
-#define w_float_scales(p) _mm512_loadu_ps(p)
+#define w_bytes(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+#define w_load_floats(p) _mm512_loadu_ps(p)
 #define w_multiply _mm512_mul_ps
 #define w_fma _mm512_fmadd_ps
 #define w_set _mm512_set1_ps

@@ -21,7 +21,8 @@ static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm256_dpws
 #define w_dot _mm256_dpbusd_avx_epi32
 #define w_to_float _mm256_cvtepi32_ps
 #define w_half_scales(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
-#define w_float_scales(p) _mm256_loadu_ps((const float *)(p))
+#define w_bytes(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+#define w_load_floats(p) _mm256_loadu_ps(p)
 #define w_multiply _mm256_mul_ps
 #define w_fma _mm256_fmadd_ps
 #define w_set _mm256_set1_ps

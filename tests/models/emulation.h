@@ -23,3 +23,11 @@ static inline simde__m512 _mm512_cvtepi32_ps(simde__m512i integers) {
   for (int i = 0; i < 16; i++) to[i] = (float)from[i];
   return simde_mm512_loadu_ps(to);
 }
+
+static inline simde__m512i _mm512_cvtepi8_epi32(simde__m128i bytes) {
+  int8_t from[16];
+  int32_t to[16];
+  simde_mm_storeu_si128((simde__m128i *)from, bytes);
+  for (int i = 0; i < 16; i++) to[i] = from[i];
+  return simde_mm512_loadu_si512(to);
+}
