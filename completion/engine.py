@@ -24,6 +24,7 @@ from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
 
 LEAST_WINDOW = 64  # code points of prefix, below which tokens are cut off instead
 CHAT_MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+NOTHING = "", Stop(StopReason.EMPTY, 0)
 TELLING = (StopReason.CANCELLED, StopReason.DEADLINE, StopReason.SUFFIX, StopReason.REPETITION)
 
 
@@ -61,7 +62,8 @@ class Engine:
         started = time.perf_counter()
         stats = DecodeStats()
         scene = look(snapshot, self._trees)
-        written, stop = self._write(snapshot, scene, budget, cancel, stats)
+        blank = not snapshot.text or snapshot.text.isspace()  # says nothing, not even the language
+        written, stop = NOTHING if blank else self._write(snapshot, scene, budget, cancel, stats)
         insert = presentable(written[: stop.keep], scene, self._markers)
         stats.total_ms = 1000 * (time.perf_counter() - started)
         return _completion(snapshot, insert, stop.reason, stats)

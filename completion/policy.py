@@ -16,7 +16,7 @@ from ghostdraft.completion.types import OtherBuffer, Snapshot
 
 SECRET_FILES = (
     # environments
-    ".env", ".env.*", "*.env", ".envrc", ".dev.vars",
+    ".env", ".env.*", ".env~", "*.env", "*.env~", ".envrc", ".dev.vars",
     # keys and certificates
     "*.pem", "*.key", "*.pfx", "*.p12", "*.p8", "*.ppk", "*.jks", "*.keystore", "*.kdbx", "*.gpg", "*.asc", "*.crt",
     "*.cer", "*.der", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "authorized_keys", "known_hosts",
@@ -25,12 +25,15 @@ SECRET_FILES = (
     ".pypirc", ".pgpass", ".my.cnf", ".htpasswd", ".git-credentials", ".dockercfg", ".dockerconfigjson",
     ".terraformrc", "terraform.rc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "kubeconfig",
     "kubeconfig.*", "*.kubeconfig", ".vault-token", ".vault_pass*", "service-account*.json", "service_account*.json",
-    "client_secret*.json", ".secrets*", "token.json",
-    *(f"{name}.{kind}" for name in ("secret", "secrets", "credentials")
+    "client_secret*.json", ".secrets*", "token.json", ".s3cfg", ".boto", ".aws_credentials", "rclone.conf",
+    "wp-config.php",
+    *(f"{start}{name}.{kind}" for start in ("", "*-", "*_") for name in ("secret", "secrets", "credentials")
       for kind in ("json", "yaml", "yml", "toml", "ini", "cfg", "conf", "properties", "txt", "xml", "enc")),
     # the same by their folders
     "**/.ssh/**", "**/.gnupg/**", "**/.aws/**", "**/.azure/**", "**/.kube/**", "**/.docker/config.json",
     "**/.config/gcloud/**", "**/.config/gh/**",
+    # of the system, and what was typed into shells
+    "/etc/shadow*", "/etc/gshadow*", ".*_history",
 )  # fmt: skip
 
 MOST_CHARACTERS = 4_000_000

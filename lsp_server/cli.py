@@ -13,6 +13,18 @@ def main() -> None:
 
         serve_stdio()
     else:
-        from ghostdraft.lsp_server.commands import app
+        _run_command()
 
-        app()
+
+def _run_command() -> None:
+    import typer
+
+    from ghostdraft.lsp_server.telling import told
+
+    try:
+        with told():  # help and errors of usage are printed outside of the commands
+            from ghostdraft.lsp_server.commands import app
+
+            app()
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)

@@ -3,6 +3,7 @@ columns in code points."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,12 +15,13 @@ import typer
 
 from ghostdraft.completion.policy import PROBE
 from ghostdraft.completion.syntax import language_of
-from ghostdraft.completion.types import Budget
+from ghostdraft.completion.types import Budget, Completion, DecodeStats, StopReason
 from ghostdraft.lsp_server import complete_view
 from ghostdraft.lsp_server.complete_view import Cursor, Outcome
 from ghostdraft.lsp_server.convert import path_of
 from ghostdraft.lsp_server.documents import Document, Point
 from ghostdraft.lsp_server.host import Engine, load_engine
+from ghostdraft.lsp_server.setting_sources import WORKSPACE_FILE
 from ghostdraft.lsp_server.settings import Options, user_settings
 from ghostdraft.lsp_server.telling import BadInput
 from ghostdraft.models import plain_files
@@ -45,15 +47,25 @@ def complete(wish: Wish) -> None:
     options = _options(wish, cursor)
     budget = Budget(wish.max_tokens or options.budgets.of(cursor.document.language_id).max_tokens)
     if (refusal := options.policy.refusal(cursor.snapshot)) is not None:
+        if wish.as_json:
+            _print_json(cursor, _refused(cursor), options)
         raise BadInput(refusal)
     engine = _load(options, wish)
     with _waiting(f"{options.model} is writing"):
         completion = engine.complete(cursor.snapshot, budget, threading.Event())
-    outcome = Outcome(cursor, completion, options.model, options.drafter)
     if wish.as_json:
-        typer.echo(complete_view.as_json(outcome))
+        _print_json(cursor, completion, options)
     else:
-        complete_view.show(outcome)
+        complete_view.show(Outcome(cursor, completion, options.model, options.drafter))
+
+
+def _refused(cursor: Cursor) -> Completion:
+    at = cursor.snapshot.cursor
+    return Completion("", at, at, StopReason.OFF, DecodeStats())
+
+
+def _print_json(cursor: Cursor, completion: Completion, options: Options) -> None:
+    typer.echo(complete_view.as_json(Outcome(cursor, completion, options.model, options.drafter)))
 
 
 def find_cursor(place: str) -> Cursor:
@@ -96,9 +108,15 @@ def _read(path: Path) -> str:
 def _options(wish: Wish, cursor: Cursor) -> Options:
     chosen = {"model": wish.model, "drafter": wish.drafter}
     settings, problems = user_settings({key: value for key, value in chosen.items() if value is not None})
+    path = path_of(cursor.document.uri)
+    workspace = (
+        next((folder for folder in path.parents if os.path.exists(folder / WORKSPACE_FILE)), None) if path else None
+    )
+    if workspace is not None:
+        problems += settings.add_folder(workspace)
     for problem in problems:
         typer.echo(f"ghostdraft: {problem}", err=True)
-    return settings.options(path_of(cursor.document.uri))
+    return settings.options(path)
 
 
 def _load(options: Options, wish: Wish) -> Engine:

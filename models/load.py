@@ -16,7 +16,7 @@ from ghostdraft.models.checkpoint import Checkpoint, mend_told
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer
+from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer, WeightsCorrupt
 
 DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
 
@@ -78,13 +78,18 @@ def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None
     if not is_usable():
         with disk_errors(store.home), store.lock(checkpoint.name, lambda: None):
             if not is_usable():  # another process may have been first
-                _check_headers(checkpoint)
+                _check_sources(checkpoint)
                 convert(checkpoint)
     return CpuModel(checkpoint.cpu_weights, context, threads)
 
 
-def _check_headers(checkpoint: Checkpoint) -> None:
-    """Of safetensors; a GGUF file's is checked by whoever reads it. Raises WeightsCorrupt."""
+def _check_sources(checkpoint: Checkpoint) -> None:
+    """Checksums, and headers of safetensors; a GGUF file's is checked by whoever reads it. Raises WeightsCorrupt."""
+    from ghostdraft.models.transfer import file_sha256
+
+    for file in checkpoint.files:
+        if file.sha256 and file_sha256(checkpoint.folder / file.name) != file.sha256:
+            raise WeightsCorrupt(f"{file.name} is not as it came in.")
     for path in checkpoint.weights:
         if path.suffix == ".safetensors":
             read_shapes(path)

@@ -64,6 +64,13 @@ def test_the_next_key_pays_only_for_itself() -> None:
     assert second.stats.reused_tokens >= first.prompt_tokens - 1
 
 
+@pytest.mark.parametrize("marked", ["¦", "\n¦", "  \n\t¦\r\n \n"])
+def test_a_blank_file_says_not_even_its_language(marked: str) -> None:
+    completion = completed(marked, "void printArray(int arr[]) {\n")
+    assert (completion.text, completion.stop_reason) == ("", StopReason.EMPTY)
+    assert completion.stats.prompt_tokens == 0
+
+
 def test_cancelled_means_nothing_shown() -> None:
     engine, snapshot = engine_for(BODY, "return 1\n")
     cancel = Event()

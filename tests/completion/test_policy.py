@@ -38,6 +38,16 @@ def snapshot(uri: str, text: str = "x = 1\n", language_id: str = "python") -> Sn
         "/srv/me/.env",
         "untitled:.env",
         "vscode-notebook-cell:/srv/me/.env#W0",
+        "file:///srv/project/.env~",
+        "file:///etc/shadow",
+        "file:///srv/me/.bash_history",
+        "file:///srv/me/.s3cfg",
+        "file:///srv/me/.boto",
+        "file:///srv/me/.aws_credentials",
+        "file:///srv/me/rclone.conf",
+        "file:///srv/www/wp-config.php",
+        "file:///srv/app/application-secret.yml",
+        "file:///srv/app/prod_secrets.json",
     ],
 )
 def test_files_that_hold_secrets_are_never_read(uri: str) -> None:

@@ -103,6 +103,29 @@ def test_the_settings_say_how_much_may_be_written(file: Path, monkeypatch: pytes
     assert engine.seen[0][1] == Budget(11, None)
 
 
+def test_the_workspace_may_tighten_as_in_an_editor(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file.parent / ".ghostdraft.toml").write_text('model = "evil"\n[languages.python]\nmax_tokens = 3\n')
+    engine = Answering("x")
+    below = file.parent / "package" / "main.py"
+    below.parent.mkdir()
+    below.write_text(TEXT, encoding="utf-8")
+    for place in (file, below):
+        result = run(monkeypatch, engine, f"{place}:1:1", "--json")
+        assert json.loads(result.stdout)["model"] == "starter"
+        assert "`model`" in result.stderr
+    assert [budget for _, budget in engine.seen] == [Budget(3, None)] * 2
+    (file.parent / ".ghostdraft.toml").write_text('exclude = ["main.py"]\n')
+    assert "exclude" in run(monkeypatch, engine, f"{below}:1:1").stderr
+    assert len(engine.seen) == 2
+
+
+def test_where_completion_is_off_json_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = file.rename(file.parent / ".env")
+    result = run(monkeypatch, Answering("x"), f"{secret}:1:8", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["stop_reason"]) == (2, "off")
+    assert "secrets" in result.stderr
+
+
 def test_an_empty_file_has_one_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("")
     assert run(monkeypatch, Answering("x"), f"{file}:1:1").exit_code == 0

@@ -16,7 +16,17 @@ PROGRAM = (sys.executable, "-P", "-m", "ghostdraft.lsp_server")
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 @pytest.mark.platform
-@pytest.mark.parametrize("arguments", [("models", "list"), ("models", "list", "--json"), ("--version",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("models", "list"),
+        ("models", "list", "--json"),
+        ("--version",),
+        ("--help",),
+        ("complete", "--help"),
+        ("models", "--help"),
+    ],
+)
 def test_a_full_disk_behind_the_output_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -26,7 +36,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(arguments: tuple[str, ...
     assert done.stderr == "ghostdraft: The output cannot be written: No space left on device.\n"
 
 
-@pytest.mark.parametrize("arguments", [("models", "list"), ("models", "list", "--json")])
+@pytest.mark.parametrize("arguments", [("models", "list"), ("models", "list", "--json"), ("--help",)])
 def test_a_reader_that_went_away_is_no_error_to_tell(arguments: tuple[str, ...], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -143,6 +143,7 @@ def test_a_stream_that_is_no_protocol_ends_the_server(start: bytes) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no interrupt that one process could send another")
 @pytest.mark.platform
 def test_an_interrupt_from_the_keyboard_ends_it_without_a_word() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts behind its back ignores it
     with StdioClient((sys.executable, FAKE_SERVER, "echo"), env={"GHOSTDRAFT_CONFIG": os.devnull}) as client:
         client.initialize()
         client.wait_until_ready()

@@ -39,6 +39,18 @@ def test_both_engines_load_the_same_model(monkeypatch: pytest.MonkeyPatch, tmp_p
     np.testing.assert_allclose(logits[0], logits[1], atol=0.05 * np.abs(logits[1]).max())
 
 
+def test_published_weights_that_changed_on_disk_are_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    checkpoint = import_file(Store(), gguf_file(tmp_path / "small.gguf"))
+    content = bytearray(checkpoint.weights[0].read_bytes())
+    content[-100] ^= 1
+    checkpoint.weights[0].write_bytes(content)
+    load("small", "cpu")  # what was made of them before is whole
+    checkpoint.cpu_weights.unlink()
+    with pytest.raises(WeightsCorrupt, match=checkpoint.weights[0].name):
+        load("small", "cpu")
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
