@@ -93,8 +93,8 @@ def _pack_runs(groups: Bytes, bits: int) -> Bytes:
 
 def _pack_scales(scales: Scales, padding: tuple[tuple[int, int], ...]) -> Bytes:
     """To [blocks, groups, bytes]."""
-    units = np.pad(scales.units, padding).astype(np.float16)
-    units = np.ascontiguousarray(units.reshape(len(units) // ROWS, ROWS, -1).transpose(0, 2, 1)).view(np.uint8)
+    halves = np.pad(scales.units, padding).astype(np.float16)
+    units = np.ascontiguousarray(halves.reshape(len(halves) // ROWS, ROWS, -1).transpose(0, 2, 1)).view(np.uint8)
     if scales.multiples is None:
         return units
     multiples = np.pad(scales.multiples, padding).view(np.uint8).reshape(len(units), ROWS, units.shape[1], -1)
