@@ -32,7 +32,7 @@ def presentable(text: str, scene: Scene, markers: Sequence[str]) -> Insert:
     text = trimmed(without_markers(text, scene, markers), scene)
     text = indented(text, scene)
     insert = joined(text, scene)
-    if not insert.ghost.strip():
+    if not insert.ghost.strip() or not fits(insert, scene):
         return Insert()
     return Insert(_with_eol(insert.text, scene), _with_eol(insert.ghost, scene), insert.over_rest)
 
@@ -93,6 +93,13 @@ def joined(text: str, scene: Scene) -> Insert:
         return Insert(text, text)
     whole = text + scene.rest[supplied:]
     return Insert(whole, text, over_rest=True) if whole.strip() != scene.rest.strip() else Insert()
+
+
+def fits(insert: Insert, scene: Scene) -> bool:
+    """Whether code behind the cursor on its line can still be read as code."""
+    if scene.rest_closes or scene.breaks is None:
+        return True
+    return not scene.breaks(insert.text, len(scene.rest) if insert.over_rest else 0)
 
 
 def _over_closers(text: str, scene: Scene) -> tuple[str, int]:

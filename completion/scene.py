@@ -11,13 +11,17 @@ from ghostdraft.completion.blocks import Block, block_opened, columns, header_be
 from ghostdraft.completion.brackets import QUOTES, interpolates, open_between
 from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
-from ghostdraft.completion.types import Snapshot
+from ghostdraft.completion.types import Edit, Snapshot
 
 SIGHT = 4096  # code points in each direction
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 Leaves = Callable[[str, int | None, int], Sequence[Leaf]]
 """`leaves(suggestion, start, end)`: see `Branch.leaves`."""
+
+Breaks = Callable[[str, int], bool]
+"""`breaks(text, replaced)`: whether the document has more faults of syntax with `text` in place of so many code points
+behind the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Scene:
     indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
     eol: str = "\n"
     leaves: Leaves | None = None  # None: no grammar
+    breaks: Breaks | None = None  # likewise
 
     @property
     def rest_closes(self) -> bool:
@@ -66,7 +71,7 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
     text, cursor = snapshot.text, snapshot.cursor
     start, end = line_start(text, cursor), line_end(text, cursor)
     before, behind = _lines_before(text, start), _lines_behind(text, end)
-    literal, leaves = _parsed(snapshot, trees)
+    literal, leaves, breaks = _parsed(snapshot, trees)
     opened = () if literal is Literal.COMMENT else tuple(open_between(text[start:cursor], text[cursor:end]))
     scene = Scene(
         language_id=snapshot.language_id,
@@ -80,16 +85,21 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         indent=_indent([*before, *behind]),
         eol=_eol(text, start, end),
         leaves=leaves,
+        breaks=breaks,
     )
     return replace(scene, block=_missing_body(scene))
 
 
-def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None]:
+def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None, Breaks | None]:
     part = excerpt(snapshot)
     syntax = trees.parse(part)
     if syntax is None:
-        return None, None
-    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves
+        return None, None, None
+
+    def breaks(text: str, replaced: int) -> bool:
+        return syntax.edited([Edit(part.cursor, part.cursor + replaced, text)]).faults() > syntax.faults()
+
+    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves, breaks
 
 
 def _missing_body(scene: Scene) -> Block | None:

@@ -138,6 +138,15 @@ class Syntax:
             text = applied(text, edit)
         return Syntax(text, self.language_id, _parser(self.language_id).parse(_utf8(text), tree))
 
+    def faults(self) -> int:
+        """How often the grammar finds what it cannot read, or misses a token."""
+        count, nodes = 0, [self.tree.root_node]
+        while nodes:
+            node = nodes.pop()
+            count += node.is_error or node.is_missing
+            nodes += [child for child in node.children if child.has_error]
+        return count
+
     def literal(self, at: int) -> Literal | None:
         """Whether the place `at` lies inside a string or a comment."""
         node = self._literal_node(at)

@@ -71,7 +71,8 @@ def test_a_closer_that_stands_on_the_next_line_is_not_written_again(
         ("f(x => {¦})", "\n  g(x);\n})", "f(x => {\n  g(x);\n})¦", "javascript"),
         ("f(¦)\n", "x):\n    pass\n", "f(x):\n    pass¦\n", "python"),
         ("f(g(¦))\n", "x):\n    pass\n", "f(g(x))¦\n", "python"),
-        ("a = b ¦or c\n", "if d:\n    pass\n", "a = b if d:¦or c\n", "python"),
+        ("a = b ¦ or c\n", "and d\n    pass\n", "a = b and d¦ or c\n", "python"),
+        ("a = b ¦or c\n", "if d:\n    pass\n", "a = b ¦or c\n", "python"),
         ("if (¦) {\n}\n", "x) {\n  y();\n", "if (x¦) {\n}\n", "javascript"),
     ],
 )

@@ -11,8 +11,8 @@ from ghostdraft.completion.context import line_end
 from ghostdraft.completion.postprocess import presentable
 from ghostdraft.completion.scene import look
 from ghostdraft.completion.syntax import Trees
-from ghostdraft.completion.types import Budget, Snapshot
-from tests.completion.writing import engine_for, scene_at
+from ghostdraft.completion.types import Budget, Snapshot, StopReason
+from tests.completion.writing import completed, engine_for, scene_at
 from tests.fakes import Never
 
 PIECES = ["a", "b1", " ", "    ", "\n", "\r\n", "\t", "(", ")", "[", "]", "{", "}", ":", ";", ",", '"', "'", "é", "😀"]
@@ -79,6 +79,40 @@ def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str,
 def test_what_is_replaced(marked: str, writes: str, text: str, over_rest: bool) -> None:
     insert = presentable(writes, scene_at(marked), ())
     assert (insert.text, insert.over_rest) == (text, over_rest)
+
+
+SPOILING = [
+    ("python", "lastelt = ¦heap.pop()\n", "heap[0]"),
+    ("python", "class A:\n    def ¦push(self, item):\n        pass\n", "peek(self):"),
+    ("python", 'print("naïve¦", 名前)\n', ' Fläche:", fläche(größe))'),
+    ("python", "for emoj¦ in emojis:\n    pass\n", "i)"),
+    ("typescript", "const last = ¦heap.pop();\n", "heap[0]"),
+    ("go", "package a\n\nfunc f() {\n\tx := ¦heap.Pop()\n}\n", "heap[0]"),
+    ("rust", "fn f() {\n    let x = ¦heap.pop();\n}\n", "heap[0]"),
+    ("c", "int f(void) {\n  return ¦g(1);\n}\n", "a[0]"),
+]
+SPARING = [
+    ("python", "f(¦b, c)\n", "a, "),
+    ("python", "if ¦x == 3:\n    pass\n", "not "),
+    ("python", "def (:\nx = f(¦b)\n", "a, "),  # broken before, and elsewhere
+    ("python", "x = ¦ + b\n", "a"),  # mended by it
+    ("python", 's = "the ¦ dog" + t\n', "brown"),
+    ("typescript", "const x = ¦heap.pop();\n", "y ?? "),
+    ("go", "package a\n\nfunc f() {\n\tg(¦b)\n}\n", "a, "),
+    ("rust", "fn f() {\n    g(¦b);\n}\n", "&a, "),
+    ("c", "int f(void) {\n  return ¦g(1);\n}\n", "-"),
+    ("plaintext", "the ¦dog\n", "brown)"),
+]
+
+
+@pytest.mark.parametrize(("language", "marked", "writes"), SPOILING)
+def test_what_spoils_the_rest_of_its_line_is_held_back(language: str, marked: str, writes: str) -> None:
+    assert completed(marked, writes + "\n", language_id=language).stop_reason is StopReason.EMPTY
+
+
+@pytest.mark.parametrize(("language", "marked", "writes"), SPARING)
+def test_what_the_rest_of_its_line_goes_on_from_is_shown(language: str, marked: str, writes: str) -> None:
+    assert completed(marked, writes, language_id=language).text.rstrip() == writes.rstrip()
 
 
 @pytest.mark.parametrize(
