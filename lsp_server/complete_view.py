@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 AROUND = 3  # lines before and after
+SIGHT = 200  # code points of a line, before the cursor and behind it
 GHOST = "italic cyan"
 STATS = (
     "prompt_tokens",
@@ -93,7 +94,8 @@ def _lines(outcome: Outcome, ghost: str | None) -> list[Text]:
     count = document.line_count - (document.line(document.line_count - 1) == "")
     before, after = range(max(0, at - AROUND), at), range(at + 1, min(count, at + 1 + AROUND))
     written = list(_completed(outcome, ghost).split("\n", allow_blank=True))
-    lines = [*map(Text, map(document.line, before)), *written, *map(Text, map(document.line, after))]
+    around = [[Text(_clipped(document.line(number), SIGHT)) for number in numbers] for numbers in (before, after)]
+    lines = [*around[0], *written, *around[1]]
     numbers = [*before, at, *[None] * (len(written) - 1), *after]
     return [Text.assemble((_gutter(number), "dim"), line) for number, line in zip(numbers, lines, strict=True)]
 
@@ -108,10 +110,14 @@ def _completed(outcome: Outcome, ghost: str | None) -> Text:
     from rich.text import Text
 
     line = outcome.cursor.document.line(outcome.cursor.point.line)
-    completed = Text(line[: outcome.cursor.point.column])
+    completed = Text(_clipped(line[: outcome.cursor.point.column][::-1], SIGHT)[::-1])
     for piece, new in _pieces(outcome.completion.text, line[outcome.cursor.point.column : outcome.end.column]):
         completed.append(piece if ghost or not new else f"«{piece}»", style=ghost if new else None)
-    return completed.append(line[outcome.end.column :])
+    return completed.append(_clipped(line[outcome.end.column :], SIGHT))
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def _pieces(text: str, replaced: str) -> list[tuple[str, bool]]:
@@ -130,7 +136,8 @@ def _pieces(text: str, replaced: str) -> list[tuple[str, bool]]:
 
 def _summary(outcome: Outcome) -> str:
     completion, stats = outcome.completion, outcome.completion.stats
-    what = f"{stats.generated_tokens} tokens" if completion.text else "nothing to suggest"
+    tokens = stats.generated_tokens
+    what = f"{tokens} token{'' if tokens == 1 else 's'}" if completion.text else "nothing to suggest"
     drafted = f", {stats.accepted} of {stats.drafted} drafted tokens accepted" if stats.drafted else ""
     spent = f"{stats.total_ms:,.0f} ms ({stats.prefill_ms:,.0f} to read, {stats.decode_ms:,.0f} to write)"
     return f"{outcome.model}, {outcome.drafter}: {what} in {spent}{drafted}; stopped at: {completion.stop_reason}"

@@ -96,6 +96,13 @@ def test_without_colours_the_ghost_text_is_marked_among_its_lines(file: Path, mo
     assert "starter, ngram: 2 tokens" in lines[-1]
 
 
+def test_of_long_lines_what_stands_near_the_cursor_is_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("#" + "a" * 9999 + "\n" + "b" * 5000 + "(" + "c" * 5000 + ")\n", encoding="utf-8")
+    lines = run(monkeypatch, Answering("x"), f"{file}:2:5002").stdout.splitlines()
+    assert [len(line) < 500 for line in lines] == [True] * 3
+    assert "b(«x»c" in lines[1]
+
+
 def test_the_settings_say_how_much_may_be_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file.parent / "config.toml").write_text("[languages.python]\nmax_tokens = 11\nbudget_ms = 1\n")
     engine = Answering("x")
