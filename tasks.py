@@ -49,6 +49,7 @@ def try_() -> None:
     run(GHOSTDRAFT, "models", "pull", "starter")
     say(f"Ghost text at {EXAMPLE}")
     run(GHOSTDRAFT, "complete", EXAMPLE)
+    say(f"It is {GHOSTDRAFT}. Next, your editor: docs/editors.md; or a file of yours: complete PATH:LINE:COLUMN")
 
 
 @task
