@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ghostdraft.models import tokenizer
+from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint, mend_told
+from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.store import Store
@@ -23,26 +25,40 @@ DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`device` is the one it runs on: one of DEVICES but "auto"."""
+    """`device` is the one it runs on: one of DEVICES but "auto". `note` is for the user where that was no choice."""
 
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
     device: str
+    note: str = ""
 
 
 def load(name: str, device: str = "auto", context: int = 4096, threads: int | None = None) -> Loaded:
     """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores.
 
+    On "auto" without a GPU, a model that the CPU engine does not cover runs in PyTorch.
+
     Raises ModelNotFound, WeightsCorrupt, EngineUnavailable, OutOfSpace, ModelError.
     """
     store = Store()
     checkpoint = store.find(name)
-    chosen = choose_device(device)
+    chosen, note = choose_device(device), ""
+    if device == "auto" and chosen == "cpu" and (reason := covers(checkpoint.spec.shape)):
+        chosen, note = "cpu-torch", _told(checkpoint.spec, reason)
     context = min(context, checkpoint.spec.shape.context)
     with mend_told(checkpoint.mend):
         model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-        return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
+        return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, note)
+
+
+def _told(spec: ModelSpec, reason: str) -> str:
+    """That PyTorch is used in place of the CPU engine. Raises EngineUnavailable where it cannot be."""
+    if spec.shape.architecture not in ARCHITECTURES:
+        raise EngineUnavailable(f"{spec.name}: {reason}, and PyTorch's engine does not run it either.")
+    if importlib.util.find_spec("torch") is None:
+        raise EngineUnavailable(f"{spec.name}: {reason}. PyTorch runs it: pip install 'ghostdraft[gpu]'.")
+    return f"{spec.name} runs in PyTorch on the CPU, which is slow: {reason}."
 
 
 def choose_device(device: str) -> str:

@@ -34,6 +34,7 @@ MAGIC = b"gdraft\r\n"
 VERSION = 3
 _CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
+ARCHITECTURES = ("llama", "qwen2")
 _PREAMBLE = struct.Struct("<8sII")
 _NORMS = ("attention_norm", "mlp_norm", "final_norm")
 
@@ -59,7 +60,7 @@ def key(name: Name) -> str:
 
 def covers(shape: Shape) -> str | None:
     """Why the CPU engine cannot run this shape; None where it can."""
-    if shape.architecture not in ("llama", "qwen2"):
+    if shape.architecture not in ARCHITECTURES:
         return f"the CPU engine runs Llama and Qwen2 shapes, not {shape.architecture}"
     if missing := _missing(shape):
         return f"the CPU engine has no {', no '.join(missing)}"
