@@ -23,10 +23,16 @@ View = Mapping[str, Any]
 # by the engines that run a model
 _ENGINES = {
     (): ": no engine here runs it yet",
+    ("transformers",): ": no engine here has it, so transformers runs it, slowly: pip install 'ghostdraft[gpu]'",
     ("torch",): ": in PyTorch only, slow without a GPU: pip install 'ghostdraft[gpu]'",
     ("cpu", "torch"): "",
 }
-_ENGINES_SHORT = {(): ", no engine yet", ("torch",): ", PyTorch only", ("cpu", "torch"): ""}
+_ENGINES_SHORT = {
+    (): ", no engine yet",
+    ("transformers",): ", transformers only",
+    ("torch",): ", PyTorch only",
+    ("cpu", "torch"): "",
+}
 _FIM_SOURCES = {"registry": "known for this model", "tokenizer": "found in its tokenizer"}
 
 
@@ -61,7 +67,7 @@ def _of_table(known: KnownModel) -> View:
         "drafts": list(known.drafts),
         "memory_bytes": {"cpu": known.cpu_memory, "gpu": known.gpu_memory},
         "architecture": known.architecture,
-        "engines": _engines(known.plain and known.architecture in convert.ARCHITECTURES, known.architecture),
+        "engines": _engines(known.plain and known.architecture in convert.ARCHITECTURES, known.architecture, True),
     }
 
 
@@ -78,13 +84,19 @@ def _of_store(checkpoint: Checkpoint) -> View:
         "fim": _fim(spec.fim, spec.fim_source),
         "drafts": list(spec.drafts),
         "architecture": spec.shape.architecture,
-        "engines": _engines(convert.covers(spec.shape) is None, spec.shape.architecture),
+        "engines": _engines(convert.covers(spec.shape) is None, spec.shape.architecture, _has_safetensors(checkpoint)),
     }
 
 
-def _engines(covered: bool, architecture: str) -> list[str]:
-    """Those that run the model."""
-    return [*(["cpu"] if covered else []), *(["torch"] if architecture in ARCHITECTURES else [])]
+def _engines(covered: bool, architecture: str, safetensors: bool) -> list[str]:
+    """Those that run the model; transformers runs the rest, as far as it knows them."""
+    if architecture in ARCHITECTURES:
+        return ["cpu", "torch"] if covered else ["torch"]
+    return ["transformers"] if safetensors else []
+
+
+def _has_safetensors(checkpoint: Checkpoint) -> bool:
+    return checkpoint.weights[0].suffix == ".safetensors"
 
 
 def _fim(templates: Iterable[FimTemplate], source: str) -> View:

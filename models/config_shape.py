@@ -22,8 +22,18 @@ _MISTRALS_WINDOW = 4096  # where its config.json names none
 _LEGACY_GELU = ("gemma", "gelu")  # which was meant to be the tanh one
 
 
+_GPT2_NAMES = {
+    "hidden_size": "n_embd",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+    "max_position_embeddings": "n_positions",
+    "intermediate_size": "n_inner",
+}
+
+
 def config_shape(config: Config, tensors: Sizes) -> Shape:
     """Raises BadFact."""
+    config = {**{ours: config[theirs] for ours, theirs in _GPT2_NAMES.items() if theirs in config}, **config}
     hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
     layers, context = count(config, "num_hidden_layers"), count(config, "max_position_embeddings")
     architecture, rope = _architecture(config), _rope(config)

@@ -43,22 +43,30 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
     """
     store = Store()
     checkpoint = store.find(name)
-    chosen, note = choose_device(device), ""
+    chosen = choose_device(device)
     if device == "auto" and chosen == "cpu" and (reason := covers(checkpoint.spec.shape)):
-        chosen, note = "cpu-torch", _told(checkpoint.spec, reason)
+        _check_torch(f"{name}: {reason}")
+        chosen = "cpu-torch"
     context = min(context, checkpoint.spec.shape.context)
     with mend_told(checkpoint.mend):
         model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-        return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, note)
+        return Loaded(
+            checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, _note(checkpoint.spec, chosen)
+        )
 
 
-def _told(spec: ModelSpec, reason: str) -> str:
-    """That PyTorch is used in place of the CPU engine. Raises EngineUnavailable where it cannot be."""
-    if spec.shape.architecture not in ARCHITECTURES:
-        raise EngineUnavailable(f"{spec.name}: {reason}, and PyTorch's engine does not run it either.")
+def _check_torch(reason: str) -> None:
+    """Raises EngineUnavailable where it is wanted, for this reason, and not here."""
     if importlib.util.find_spec("torch") is None:
-        raise EngineUnavailable(f"{spec.name}: {reason}. PyTorch runs it: pip install 'ghostdraft[gpu]'.")
-    return f"{spec.name} runs in PyTorch on the CPU, which is slow: {reason}."
+        raise EngineUnavailable(f"{reason}. With PyTorch it may run: pip install 'ghostdraft[gpu]'.")
+
+
+def _note(spec: ModelSpec, device: str) -> str:
+    """Why it is slow, where that lies at the model."""
+    if device != "cpu" and spec.shape.architecture not in ARCHITECTURES:
+        return f"{spec.name} runs through transformers, which is slow: no engine here has {spec.shape.architecture}."
+    reason = covers(spec.shape) if device == "cpu-torch" else None
+    return f"{spec.name} runs in PyTorch on the CPU, which is slow: {reason}." if reason else ""
 
 
 def choose_device(device: str) -> str:
@@ -107,7 +115,11 @@ def _check_headers(checkpoint: Checkpoint) -> None:
 
 
 def _torch(checkpoint: Checkpoint, device: str, context: int) -> LanguageModel:
+    place, dtype = ("cpu", "float32") if device == "cpu-torch" else (device, "bfloat16")
+    if checkpoint.spec.shape.architecture not in ARCHITECTURES:
+        from ghostdraft.models.fallback import FallbackModel
+
+        return FallbackModel(checkpoint, place, dtype, context)
     from ghostdraft.models.transformer import TorchModel
 
-    dtype = "float32" if device == "cpu-torch" else "bfloat16"
-    return TorchModel(checkpoint, "cpu" if device == "cpu-torch" else device, dtype, context)
+    return TorchModel(checkpoint, place, dtype, context)

@@ -16,6 +16,7 @@ import numpy as np
 from ghostdraft.models.architectures import ARCHITECTURES, Architecture, Norm
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.rope import frequencies
+from ghostdraft.models.rows import Mask, check_path, check_room, checked_parents, visible
 from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
 
 try:
@@ -33,7 +34,6 @@ ACTIVATIONS: Mapping[str, Function] = {"silu": F.silu, "gelu_pytorch_tanh": part
 MAX_ROWS = 512
 
 Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
-Mask = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Transformer:
         self._interrupted = True
 
     def keep(self, rows: Sequence[int]) -> None:
-        _check_path(rows, self._parents)
+        check_path(rows, self._parents)
         self._gather(rows)
         self.length += len(rows)
         self._parents = self._parents[:0]
@@ -146,14 +146,10 @@ class Transformer:
             cache[:, :, kept] = cache[:, :, source]
 
     def _place(self, count: int, parents: Sequence[int] | None) -> Rows:
-        self._parents = _checked_parents(count, parents)
-        if not 0 < count <= self.max_rows:
-            raise ValueError(f"{count} rows in one pass, where 1 to {self.max_rows} fit")
-        if self.length + count > self.context:
-            raise ValueError(f"{count} rows behind {self.length} tokens exceed the context of {self.context}")
-        sees = _ancestry(self._parents)
-        positions = self.length + sees.sum(1) - 1
-        seen = np.pad(sees, ((0, 0), (self.length, 0)), constant_values=True)
+        self._parents = checked_parents(count, parents)
+        check_room(count, self.length, self.max_rows, self.context)
+        seen = visible(self._parents, self.length)
+        positions = seen.sum(1) - 1
         near = seen & self._in_window(positions)
         mask, window_mask = (torch.from_numpy(one).to(self._cos.device) for one in (seen, near))
         at = self._on_device(positions)
@@ -246,31 +242,6 @@ def _stacked(parts: Sequence[Linear]) -> Linear:
     """One matrix of several with the same input."""
     biases = [part.bias for part in parts if part.bias is not None]
     return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-
-
-def _checked_parents(count: int, parents: Sequence[int] | None) -> IntArray:
-    line = np.arange(-1, count - 1, dtype=np.int32)
-    if parents is None:
-        return line
-    given = np.asarray(parents, np.int32)
-    if len(given) != count or (given < -1).any() or (given > line).any():
-        raise ValueError("parents must be one for each row, and each an earlier row or -1")
-    return given
-
-
-def _check_path(rows: Sequence[int], parents: IntArray) -> None:
-    for row, before in zip(rows, (-1, *rows), strict=False):
-        if not 0 <= row < len(parents) or parents[row] != before:
-            raise ValueError(f"rows {list(rows)} are no path from the root of the last pass")
-
-
-def _ancestry(parents: IntArray) -> Mask:
-    """[R, R] which rows each row follows, itself included."""
-    sees = np.eye(len(parents), dtype=bool)
-    for row, parent in enumerate(parents):
-        if parent >= 0:
-            sees[row] |= sees[parent]
-    return sees
 
 
 def _check(shape: Shape, device: str) -> None:

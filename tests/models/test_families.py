@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 from gguf import MODEL_ARCH, GGUFWriter, get_tensor_name_map
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,25 +18,13 @@ from ghostdraft.models import specs
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
 from ghostdraft.models.cpu.convert import convert, covers
 from ghostdraft.models.gguf_header import read_header
-from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.transformer import TorchModel
-from ghostdraft.models.types import EngineUnavailable, FloatArray, ModelSpec, Shape
-from tests.models.small_models import CONTEXT, VOCAB, extend, paths, randomised, run, tokens, trees
+from ghostdraft.models.types import EngineUnavailable, ModelSpec, Shape
+from tests.models.random_checkpoints import LENGTH, Published, publish
+from tests.models.small_models import extend, paths, run, tokens, trees
 
 CLOSE = 1e-4  # logits are of the order of 1
-LENGTH = 100  # of prompts, in tokens
 WINDOW = 24
-SIZES = {
-    "vocab_size": VOCAB,
-    "hidden_size": 96,
-    "intermediate_size": 160,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": CONTEXT,
-    "pad_token_id": None,
-    "initializer_range": 0.15,
-}
 
 
 def rope(kind: str, **more: float) -> dict[str, Any]:
@@ -73,33 +59,9 @@ every_family = pytest.mark.parametrize("family", CHANGES, indirect=True)
 examples = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A random checkpoint's files, and the logits [LENGTH, vocab] of `tokens(LENGTH)` by transformers."""
-
-    checkpoint: Checkpoint
-    expected: FloatArray
-
-    @property
-    def shape(self) -> Shape:
-        return self.checkpoint.spec.shape
-
-
-def publish(name: str, folder: Path) -> Published:
-    config = transformers.AutoConfig.for_model(name.partition("-")[0], **{**SIZES, **CHANGES[name]})
-    torch.manual_seed(0)
-    model = randomised(transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
-    model.save_pretrained(folder)
-    with torch.inference_mode():
-        expected = model(torch.tensor([tokens(LENGTH)])).logits[0].numpy()
-    shape = specs.facts_from_config(folder, read_shapes(folder / "model.safetensors"), (name,)).shape
-    file = SourceFile("model.safetensors", 0, "")
-    return Published(Checkpoint(folder, ModelSpec(name, "none", shape), (file,), "random"), expected)
-
-
 @pytest.fixture(scope="module")
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Published:
-    return publish(request.param, tmp_path_factory.mktemp("family"))
+    return publish(request.param.partition("-")[0], CHANGES[request.param], tmp_path_factory.mktemp("family"))
 
 
 @pytest.fixture(scope="module")

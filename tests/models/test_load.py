@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Starcoder2Config
+from transformers import AutoModelForCausalLM
 
 from ghostdraft.models import load as loading
 from ghostdraft.models.acquire import import_file
@@ -19,7 +19,8 @@ from ghostdraft.models.load import choose_device, load
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import EngineUnavailable, ModelNotFound, WeightsCorrupt
 from tests.models.published import byte_level, gguf_file, safetensors_folder
-from tests.models.small_models import randomised
+from tests.models.random_checkpoints import LENGTH, publish
+from tests.models.small_models import run, tokens
 
 
 def test_tiny_runs_on_the_cpu(tiny: Checkpoint) -> None:
@@ -114,17 +115,7 @@ def starcoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """In the store as "star"; GPUs are not looked for."""
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(loading, "has_accelerator", lambda: False)
-    config = Starcoder2Config(
-        vocab_size=300,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    randomised(AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path / "star")
+    publish("starcoder2", {"vocab_size": 300}, tmp_path / "star")
     byte_level().save(str(tmp_path / "star" / "tokenizer.json"))
     import_file(Store(), tmp_path / "star")
     return tmp_path / "star"
@@ -144,12 +135,23 @@ def test_a_model_for_pytorch_says_so_where_pytorch_is_missing(starcoder: Path, m
         load(starcoder.name)
 
 
-def test_a_model_for_no_engine_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_no_engine_has_runs_through_transformers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(loading, "has_accelerator", lambda: False)
-    import_file(Store(), safetensors_folder(tmp_path / "odd", model_type="gpt_bigcode"))
-    with pytest.raises(EngineUnavailable, match=r"gpt_bigcode.*PyTorch's engine does not run it either"):
-        load("odd")
+    one = publish("gpt_bigcode", {"vocab_size": 300}, tmp_path / "big")
+    byte_level().save(str(tmp_path / "big" / "tokenizer.json"))
+    import_file(Store(), tmp_path / "big")
+    loaded = load("big")
+    assert loaded.note == "big runs through transformers, which is slow: no engine here has gpt_bigcode."
+    np.testing.assert_allclose(run(loaded.model, tokens(LENGTH)), one.expected, atol=1e-4)
+
+
+def test_a_gguf_file_that_no_engine_runs_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    import_file(Store(), gguf_file(tmp_path / "gem.gguf", architecture="gemma"))
+    with pytest.raises(EngineUnavailable, match=r"gemma in a GGUF file.*safetensors"):
+        load("gem")
 
 
 def test_what_the_cpu_engine_covers_has_no_note(tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:

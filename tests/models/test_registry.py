@@ -37,7 +37,9 @@ def test_lines_of_the_table_are_whole(model: registry.KnownModel) -> None:
 
 
 _BIASES = ("model.layers.0.self_attn.o_proj.bias", "model.layers.0.mlp.up_proj.bias")
-CONFIGS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # as their publishers wrote them, and tensors beside
+CONFIGS: dict[
+    str, tuple[dict[str, Any], tuple[str, ...]]
+] = {  # what decides of the publishers' files, and tensors beside
     "deepseek-coder-1.3b": (
         {"model_type": "llama", "head_dim": 128, "rope_scaling": {"factor": 4.0, "type": "linear"}},
         ("lm_head.weight",),
