@@ -40,11 +40,15 @@ class Loaded(Protocol):
     @property
     def model(self) -> LanguageModel: ...
 
+    @property
+    def note(self) -> str: ...
+
 
 class Engine:
     """Owns the model's cache: one request at a time. `drafter` and `sampling` may be exchanged between requests."""
 
     def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
+        self.note = loaded.note
         self.decoder = Decoder(loaded.model, drafter, sampling)
         self._tokenizer = loaded.tokenizer
         self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))

@@ -38,6 +38,8 @@ class Status:
 class Engine(Protocol):
     """`ghostdraft.completion.engine.Engine`, as far as it is used here."""
 
+    note: str  # for the user, where the model does not run as it might
+
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
 
     def interrupt(self) -> None: ...
@@ -133,7 +135,7 @@ class ModelHost:
             return error
         if self._loading is this:
             self._engine = engine
-            self.announce(Status(State.READY, model))
+            self.announce(Status(State.READY, model, engine.note))
         return None
 
 

@@ -54,7 +54,7 @@ class ModelKeeper:
 
     def tell_status(self, status: Status) -> None:
         logger.info("model %s is %s", status.model or "-", status.state)
-        message = _note() if status.state is State.READY else status.message
+        message = status.message or (_note() if status.state is State.READY else "")
         self._connection.notify(STATUS, {"state": status.state, "model": status.model, "message": message})
 
     def tell(self, kind: int, message: str) -> None:

@@ -11,14 +11,28 @@ from typing import Any
 from rich.table import Table
 
 from ghostdraft.models import registry
+from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.cpu.convert import covers
+from ghostdraft.models.cpu import convert
 from ghostdraft.models.registry import KnownModel
 from ghostdraft.models.store import Store, absent
 from ghostdraft.models.types import FimTemplate, ModelNotFound
 
 View = Mapping[str, Any]
 
+# by the engines that run a model
+_ENGINES = {
+    (): ": no engine here runs it yet",
+    ("transformers",): ": no engine here has it, so transformers runs it, slowly: pip install 'ghostdraft[gpu]'",
+    ("torch",): ": in PyTorch only, slow without a GPU: pip install 'ghostdraft[gpu]'",
+    ("cpu", "torch"): "",
+}
+_ENGINES_SHORT = {
+    (): ", no engine yet",
+    ("transformers",): ", transformers only",
+    ("torch",): ", PyTorch only",
+    ("cpu", "torch"): "",
+}
 _FIM_SOURCES = {"registry": "known for this model", "tokenizer": "found in its tokenizer"}
 
 
@@ -53,7 +67,7 @@ def _of_table(known: KnownModel) -> View:
         "drafts": list(known.drafts),
         "memory_bytes": {"cpu": known.cpu_memory, "gpu": known.gpu_memory},
         "architecture": known.architecture,
-        "runs": known.architecture in registry.RUNNABLE,
+        "engines": _engines(known.plain and known.architecture in convert.ARCHITECTURES, known.architecture, True),
     }
 
 
@@ -70,8 +84,19 @@ def _of_store(checkpoint: Checkpoint) -> View:
         "fim": _fim(spec.fim, spec.fim_source),
         "drafts": list(spec.drafts),
         "architecture": spec.shape.architecture,
-        "runs": covers(spec.shape) is None,
+        "engines": _engines(convert.covers(spec.shape) is None, spec.shape.architecture, _has_safetensors(checkpoint)),
     }
+
+
+def _engines(covered: bool, architecture: str, safetensors: bool) -> list[str]:
+    """Those that run the model; transformers runs the rest, as far as it knows them."""
+    if architecture in ARCHITECTURES:
+        return ["cpu", "torch"] if covered else ["torch"]
+    return ["transformers"] if safetensors else []
+
+
+def _has_safetensors(checkpoint: Checkpoint) -> bool:
+    return checkpoint.weights[0].suffix == ".safetensors"
 
 
 def _fim(templates: Iterable[FimTemplate], source: str) -> View:
@@ -85,7 +110,7 @@ def table(views: Iterable[View]) -> Table:
     for one in views:
         memory = size_text(one["memory_bytes"]["cpu"]) if "memory_bytes" in one else ""
         disk = size_text(one["disk_bytes"]) if one["installed"] else "-"
-        about = one.get("description", one.get("origin", "")) + ("" if one["runs"] else ", no engine yet")
+        about = one.get("description", one.get("origin", "")) + _ENGINES_SHORT[tuple(one["engines"])]
         drawn.add_row(one["name"], disk, f"{one['context']:,}", memory, one["licence"], about)
     return drawn
 
@@ -101,7 +126,7 @@ def lines(one: View) -> list[str]:
         "fill-in-the-middle": _fim_text(one["fim"]),
         "memory": _memory_text(one),
         "drafts that fit": ", ".join(one["drafts"]),
-        "architecture": one["architecture"] + ("" if one["runs"] else ": no engine here runs it yet"),
+        "architecture": one["architecture"] + _ENGINES[tuple(one["engines"])],
     }
     width = max(map(len, facts))
     return [f"{what:<{width}}  {text}" for what, text in facts.items() if text]

@@ -147,4 +147,4 @@ def _spec(fields: dict[str, Any]) -> ModelSpec:
     tuples = ("stop_tokens", "special_tokens", "drafts")
     fim = tuple(FimTemplate(FimOrder(one["order"]), tuple(one["parts"])) for one in fields["fim"])
     plain: dict[str, Any] = {key: tuple(value) if key in tuples else value for key, value in fields.items()}
-    return ModelSpec(**plain | {"shape": Shape(**fields["shape"]), "fim": fim})
+    return ModelSpec(**plain | {"shape": Shape.of(fields["shape"]), "fim": fim})

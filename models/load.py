@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ghostdraft.models import tokenizer
+from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint, mend_told
+from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.store import Store
@@ -23,26 +25,48 @@ DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`device` is the one it runs on: one of DEVICES but "auto"."""
+    """`device` is the one it runs on: one of DEVICES but "auto". `note` is for the user where that was no choice."""
 
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
     device: str
+    note: str = ""
 
 
 def load(name: str, device: str = "auto", context: int = 4096, threads: int | None = None) -> Loaded:
     """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores.
+
+    On "auto" without a GPU, a model that the CPU engine does not cover runs in PyTorch.
 
     Raises ModelNotFound, WeightsCorrupt, EngineUnavailable, OutOfSpace, ModelError.
     """
     store = Store()
     checkpoint = store.find(name)
     chosen = choose_device(device)
+    if device == "auto" and chosen == "cpu" and (reason := covers(checkpoint.spec.shape)):
+        _check_torch(f"{name}: {reason}")
+        chosen = "cpu-torch"
     context = min(context, checkpoint.spec.shape.context)
     with mend_told(checkpoint.mend):
         model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-        return Loaded(checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen)
+        return Loaded(
+            checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, _note(checkpoint.spec, chosen)
+        )
+
+
+def _check_torch(reason: str) -> None:
+    """Raises EngineUnavailable where it is wanted, for this reason, and not here."""
+    if importlib.util.find_spec("torch") is None:
+        raise EngineUnavailable(f"{reason}. With PyTorch it may run: pip install 'ghostdraft[gpu]'.")
+
+
+def _note(spec: ModelSpec, device: str) -> str:
+    """Why it is slow, where that lies at the model."""
+    if device != "cpu" and spec.shape.architecture not in ARCHITECTURES:
+        return f"{spec.name} runs through transformers, which is slow: no engine here has {spec.shape.architecture}."
+    reason = covers(spec.shape) if device == "cpu-torch" else None
+    return f"{spec.name} runs in PyTorch on the CPU, which is slow: {reason}." if reason else ""
 
 
 def choose_device(device: str) -> str:
@@ -96,7 +120,11 @@ def _check_sources(checkpoint: Checkpoint) -> None:
 
 
 def _torch(checkpoint: Checkpoint, device: str, context: int) -> LanguageModel:
+    place, dtype = ("cpu", "float32") if device == "cpu-torch" else (device, "bfloat16")
+    if checkpoint.spec.shape.architecture not in ARCHITECTURES:
+        from ghostdraft.models.fallback import FallbackModel
+
+        return FallbackModel(checkpoint, place, dtype, context)
     from ghostdraft.models.transformer import TorchModel
 
-    dtype = "float32" if device == "cpu-torch" else "bfloat16"
-    return TorchModel(checkpoint, "cpu" if device == "cpu-torch" else device, dtype, context)
+    return TorchModel(checkpoint, place, dtype, context)

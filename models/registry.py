@@ -13,7 +13,6 @@ from difflib import get_close_matches
 from ghostdraft.models.types import FimOrder, FimTemplate
 
 DEFAULT = "starter"
-RUNNABLE = ("llama", "qwen2")  # architectures that the engines here run
 
 _PREFIX, _SUFFIX = FimTemplate.PREFIX, FimTemplate.SUFFIX
 
@@ -66,7 +65,8 @@ class Family:
 class KnownModel:
     """`parameters` in billions, `context` in tokens. `sources` are tried in order; `file` is set where it is one.
 
-    `architecture` as in `Shape`: it tells before a download whether an engine runs the model.
+    `architecture` as in `Shape`, and `plain` where the CPU engine has all of it: they tell before a download which
+    engines run the model.
     """
 
     name: str
@@ -79,6 +79,7 @@ class KnownModel:
     file: Published | None = None
     drafts: tuple[str, ...] = ()
     note: str = ""
+    plain: bool = True
 
     @property
     def cpu_memory(self) -> int:
@@ -204,10 +205,20 @@ class _Row:
     drafts: tuple[str, ...] = field(default=())
 
 
-def _rows(family: Family, architecture: str, licence: str, context: int, *rows: _Row) -> tuple[KnownModel, ...]:
+def _rows(
+    family: Family, architecture: str, licence: str, context: int, *rows: _Row, plain: bool = True
+) -> tuple[KnownModel, ...]:
     return tuple(
         KnownModel(
-            row.name, family, architecture, licence, context, row.parameters, (Hub(row.repo),), drafts=row.drafts
+            row.name,
+            family,
+            architecture,
+            licence,
+            context,
+            row.parameters,
+            (Hub(row.repo),),
+            drafts=row.drafts,
+            plain=plain,
         )
         for row in rows
     )
@@ -258,12 +269,13 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             DEEPSEEK,
-            "llama with scaled RoPE",
+            "llama",
             "DeepSeek License",
             16384,
             _Row("deepseek-coder-1.3b", "deepseek-ai/deepseek-coder-1.3b-base", 1.346),
             _Row("deepseek-coder-6.7b", "deepseek-ai/deepseek-coder-6.7b-base", 6.74, ("deepseek-coder-1.3b",)),
             _Row("deepseek-coder-33b", "deepseek-ai/deepseek-coder-33b-base", 33.34, ("deepseek-coder-1.3b",)),
+            plain=False,  # RoPE is scaled
         ),
         *_rows(
             CODELLAMA,
@@ -283,17 +295,19 @@ MODELS: Mapping[str, KnownModel] = {
         ),
         *_rows(
             GRANITE,
-            "llama with more biases",
+            "llama",
             "Apache-2.0",
             2048,
             _Row("granite-3b-code", "ibm-granite/granite-3b-code-base-2k", 3.48),
+            plain=False,  # biases everywhere
         ),
         *_rows(
             GRANITE,
-            "llama with more biases",
+            "llama",
             "Apache-2.0",
             4096,
             _Row("granite-8b-code", "ibm-granite/granite-8b-code-base-4k", 8.05, ("granite-3b-code",)),
+            plain=False,
         ),
         *_rows(
             GRANITE,

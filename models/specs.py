@@ -6,10 +6,10 @@ Knows two kinds of files: GGUF metadata, and Hugging Face's config.json beside s
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ import numpy as np
 import tokenizers
 
 from ghostdraft.models import registry
+from ghostdraft.models.architectures import ARCHITECTURES
+from ghostdraft.models.config_shape import config_shape
+from ghostdraft.models.fields import BadFact, count, number
 from ghostdraft.models.gguf_header import GgufHeader
 from ghostdraft.models.registry import Family, KnownModel
 from ghostdraft.models.types import FimTemplate, ModelSpec, Shape, WeightsCorrupt
 
-_LLAMA_LIKE = {"mistral": "llama"}
 _REPO_TOKENS = ("<|repo_name|>", "<repo_name>", "<reponame>")
 _FILE_TOKENS = ("<|file_sep|>", "<file_sep>", "<|file_separator|>")
 _END_TOKENS = (
@@ -43,7 +45,9 @@ _HUB_NAMES = (
     "model.layers.0.self_attn.q_proj.weight",
     "model.layers.0.self_attn.k_proj.weight",
     "model.layers.0.mlp.gate_proj.weight",
+    "model.layers.0.mlp.c_fc.weight",
 )
+_GGUF_ARCHITECTURES = ("llama", "qwen2", "qwen3")  # whose tensors are known by the names there
 _GGUF_NAMES = ("token_embd.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.ffn_gate.weight")
 
 
@@ -134,7 +138,7 @@ def _gguf_facts(header: GgufHeader, path: Path) -> Facts:
 
 def _gguf_shape(header: GgufHeader) -> Shape:
     if "general.architecture" not in header.metadata or "token_embd.weight" not in header.tensors:
-        raise _BadFact("does not say its architecture, or has no tensor token_embd.weight")
+        raise BadFact("does not say its architecture, or has no tensor token_embd.weight")
     hidden, heads = _of_gguf(header, "embedding_length"), _of_gguf(header, "attention.head_count")
     epsilon = header.value("attention.layer_norm_rms_epsilon", header.value("attention.layer_norm_epsilon", 1e-5))
     return Shape(
@@ -147,15 +151,15 @@ def _gguf_shape(header: GgufHeader) -> Shape:
         mlp=_of_gguf(header, "feed_forward_length"),
         vocab=header.tensors["token_embd.weight"].dims[1],
         context=_of_gguf(header, "context_length"),
-        rope_theta=_shortest(_number(header.value("rope.freq_base", 10000.0), "rope.freq_base")),
-        rms_eps=_shortest(_number(epsilon, "layer_norm_rms_epsilon")),
+        rope_theta=_shortest(number(header.value("rope.freq_base", 10000.0), "rope.freq_base")),
+        rms_eps=_shortest(number(epsilon, "layer_norm_rms_epsilon")),
         qkv_bias="blk.0.attn_q.bias" in header.tensors,
         tied="output.weight" not in header.tensors,
     )
 
 
 def _of_gguf(header: GgufHeader, key: str, default: int | None = None) -> int:
-    return _count(header.metadata, f"{header.architecture}.{key}", default)
+    return count(header.metadata, f"{header.architecture}.{key}", default)
 
 
 def _gguf_architecture(header: GgufHeader) -> str:
@@ -166,6 +170,8 @@ def _gguf_architecture(header: GgufHeader) -> str:
         return f"{header.architecture} with scaled RoPE"
     if header.value("expert_count", 0):
         return f"{header.architecture} with experts"
+    if header.architecture in ARCHITECTURES and header.architecture not in _GGUF_ARCHITECTURES:
+        return f"{header.architecture} in a GGUF file"
     return header.architecture
 
 
@@ -189,7 +195,7 @@ def facts_from_config(folder: Path, tensors: Mapping[str, tuple[int, ...]], name
         raise WeightsCorrupt(f"{folder} has no config.json, so the shape of the model is not known.")
     generation = _json(folder / "generation_config.json") or {}
     with _nonsense_told(folder / "config.json"):
-        shape = _config_shape(config, tensors)
+        shape = config_shape(config, tensors)
         _check_sizes(shape, tensors, _HUB_NAMES)
         return Facts(
             shape=shape,
@@ -200,44 +206,6 @@ def facts_from_config(folder: Path, tensors: Mapping[str, tuple[int, ...]], name
         )
 
 
-def _config_shape(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> Shape:
-    hidden, heads = _count(config, "hidden_size"), _count(config, "num_attention_heads")
-    rope = config.get("rope_parameters") or {}
-    return Shape(
-        architecture=_config_architecture(config, tensors),
-        layers=_count(config, "num_hidden_layers"),
-        hidden=hidden,
-        heads=heads,
-        kv_heads=_count(config, "num_key_value_heads", heads),
-        head_dim=_count(config, "head_dim", hidden // heads),
-        mlp=_count(config, "intermediate_size", 4 * hidden),
-        vocab=_count(config, "vocab_size"),
-        context=_count(config, "max_position_embeddings"),
-        rope_theta=_number(config.get("rope_theta") or rope.get("rope_theta") or 10000.0, "rope_theta"),
-        rms_eps=_number(config.get("rms_norm_eps") or config.get("norm_epsilon") or 1e-5, "rms_norm_eps"),
-        qkv_bias=_has(tensors, "self_attn.q_proj.bias"),
-        tied=not any(name.startswith("lm_head.") for name in tensors),
-    )
-
-
-def _config_architecture(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]]) -> str:
-    """As `_gguf_architecture`."""
-    if "model_type" not in config:
-        raise _BadFact("does not say its `model_type`")
-    kind = str(config["model_type"])
-    architecture = _LLAMA_LIKE.get(kind, kind)
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    if scaling.get("rope_type", scaling.get("type", "default")) != "default":
-        return f"{architecture} with scaled RoPE"
-    if _has(tensors, "self_attn.o_proj.bias") or _has(tensors, "mlp.up_proj.bias"):
-        return f"{architecture} with more biases"
-    return architecture
-
-
-def _has(tensors: Mapping[str, tuple[int, ...]], ending: str) -> bool:
-    return any(name.endswith(ending) for name in tensors)
-
-
 def _bos_token(folder: Path, config: Mapping[str, Any]) -> int | None:
     """The id, where the tokenizer is one that puts it before each text."""
     tokenizer = _json(folder / "tokenizer_config.json") or {}
@@ -245,52 +213,31 @@ def _bos_token(folder: Path, config: Mapping[str, Any]) -> int | None:
     return (_ids(config.get("bos_token_id")) or (None,))[0] if adds else None
 
 
-class _BadFact(Exception):
-    """What a file does not say, or says of no model that can be; follows the file's name."""
-
-
 @contextmanager
 def _nonsense_told(path: Path) -> Iterator[None]:
     try:
         yield
-    except _BadFact as error:
+    except BadFact as error:
         raise WeightsCorrupt(f"{path} {error}.") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise WeightsCorrupt(f"{path} describes no model that can be.") from error
 
 
 def _check_sizes(shape: Shape, tensors: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> None:
-    """`names` of embedding, query, key and gate; each [out, in]. Raises _BadFact where the shape is not theirs."""
-    if shape.architecture not in registry.RUNNABLE:
+    """`names` of embedding, query, key and the MLP's; each [out, in]. Raises BadFact where the shape is not theirs."""
+    if shape.architecture not in ARCHITECTURES:
         return
-    rows = (shape.vocab, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim, shape.mlp)
-    for name, count in zip(names, rows, strict=True):
-        if name in tensors and tuple(tensors[name]) != (count, shape.hidden):
-            raise _BadFact(f"says that {name} is {count} x {shape.hidden}, which it is not")
-
-
-def _count(fields: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A whole number above 0 that a C int holds; `default` where the file says none. Raises _BadFact."""
-    value = default if fields.get(key) is None else fields[key]
-    if value is None:
-        raise _BadFact(f"does not say its `{key}`")
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
-        raise _BadFact(f"has no whole number above 0 as its `{key}`")
-    return value
-
-
-def _number(value: Any, key: str) -> float:
-    """Raises _BadFact where it is not above 0."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise _BadFact(f"has no number above 0 as its `{key}`")
-    return float(value)
+    rows = chain((shape.vocab, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim), repeat(shape.mlp))
+    for name, high in zip(names, rows, strict=False):
+        if name in tensors and tuple(tensors[name]) != (high, shape.hidden):
+            raise BadFact(f"says that {name} is {high} x {shape.hidden}, which it is not")
 
 
 def _ids(value: Any) -> tuple[int, ...]:
     """Of one token, several or none."""
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(id_, int) for id_ in ids):
-        raise _BadFact("names a token by something that is not its number")
+        raise BadFact("names a token by something that is not its number")
     return tuple(ids)
 
 

@@ -1,4 +1,5 @@
-"""The decoder-only transformer of Llama and Qwen2 in PyTorch: for CUDA and MPS, and as the CPU engine's reference.
+"""The decoder-only transformer of `ARCHITECTURES` in PyTorch: for CUDA and MPS, for what the CPU engine does not cover,
+and as that engine's reference.
 
 Knows nothing of quantisation, drafts or text. Row invariance holds here to rounding only: PyTorch picks its kernels
 by the number of rows.
@@ -6,12 +7,16 @@ by the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from ghostdraft.models.architectures import ARCHITECTURES, Architecture, Norm
 from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.rope import frequencies
+from ghostdraft.models.rows import Mask, check_path, check_room, checked_parents, visible
 from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
 
 try:
@@ -24,27 +29,44 @@ except ImportError as error:
 
 Tensor = torch.Tensor
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+Function = Callable[[Tensor], Tensor]
+ACTIVATIONS: Mapping[str, Function] = {"silu": F.silu, "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh")}
 MAX_ROWS = 512
+
+Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    weight: Tensor  # [out, in]
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One block's weights, [out, in]; queries, keys and values are one matrix, and so are gate and up."""
+    """One block's weights; queries, keys and values are one matrix, and so are gate and up."""
 
-    attention_norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    attention_out: Tensor
-    mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    attention_norm: Function
+    qkv: Linear
+    query_norm: Function
+    key_norm: Function
+    attention_out: Linear
+    attention_post_norm: Function
+    mlp_norm: Function
+    up: Linear
+    down: Linear
+    mlp_post_norm: Function
+    slides: bool  # whether it sees a window only
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     embedding: Tensor  # [vocab, hidden]
     layers: tuple[Layer, ...]
-    norm: Tensor
+    norm: Function
     head: Tensor  # [vocab, hidden]
 
 
@@ -56,6 +78,7 @@ class Rows:
     cos: Tensor  # [R, head_dim / 2]
     sin: Tensor
     mask: Tensor  # bool [R, S + R]: what each row sees
+    window_mask: Tensor  # the same in layers with a sliding window
 
 
 class Transformer:
@@ -72,6 +95,7 @@ class Transformer:
         """`tensors`: [out, in] under Hugging Face's names. Raises EngineUnavailable, WeightsCorrupt."""
         _check(shape, device)
         self.shape = shape
+        self._architecture = ARCHITECTURES[shape.architecture]
         self.context = min(context, shape.context)
         self.max_rows = min(MAX_ROWS, self.context)
         self.length = 0
@@ -79,7 +103,7 @@ class Transformer:
         self._interrupted = False
         loader = _Loader(shape, tensors, torch.device(device), DTYPES[dtype])
         self._weights = loader.weights()
-        self._cos, self._sin = (table.to(self._weights.norm) for table in _rope_table(shape, self.context))
+        self._cos, self._sin = (table.to(self._weights.embedding) for table in _rope_table(shape, self.context))
         cache = (2, shape.layers, shape.kv_heads, self.context, shape.head_dim)
         self._keys, self._values = torch.zeros(cache, device=device, dtype=DTYPES[dtype])
 
@@ -89,20 +113,20 @@ class Transformer:
     ) -> Pass:
         self._interrupted = False
         rows = self._place(len(token_ids), parents)
-        x = F.embedding(self._on_device(token_ids), self._weights.embedding)  # [R, hidden]
+        x = self._embedded(token_ids)  # [R, hidden]
         for index, layer in enumerate(self._weights.layers):
             if self._interrupted:
                 raise Interrupted
-            x = x + self._attention(index, layer, self._norm(x, layer.attention_norm), rows)
-            x = x + self._mlp(layer, self._norm(x, layer.mlp_norm))
-        x = self._norm(x[self._on_device(logit_rows)], self._weights.norm)
-        return Pass(F.linear(x, self._weights.head).float().cpu().numpy())
+            x = x + layer.attention_post_norm(self._attention(index, layer, layer.attention_norm(x), rows))
+            x = x + layer.mlp_post_norm(self._mlp(layer, layer.mlp_norm(x)))
+        logits = F.linear(self._weights.norm(x[self._on_device(logit_rows)]), self._weights.head).float()
+        return Pass(_capped(logits, self.shape.logit_cap).cpu().numpy())
 
     def interrupt(self) -> None:
         self._interrupted = True
 
     def keep(self, rows: Sequence[int]) -> None:
-        _check_path(rows, self._parents)
+        check_path(rows, self._parents)
         self._gather(rows)
         self.length += len(rows)
         self._parents = self._parents[:0]
@@ -122,33 +146,50 @@ class Transformer:
             cache[:, :, kept] = cache[:, :, source]
 
     def _place(self, count: int, parents: Sequence[int] | None) -> Rows:
-        self._parents = _checked_parents(count, parents)
-        if not 0 < count <= self.max_rows:
-            raise ValueError(f"{count} rows in one pass, where 1 to {self.max_rows} fit")
-        if self.length + count > self.context:
-            raise ValueError(f"{count} rows behind {self.length} tokens exceed the context of {self.context}")
-        sees = _ancestry(self._parents)
-        positions = self._on_device(self.length + sees.sum(1) - 1)
-        mask = torch.from_numpy(np.pad(sees, ((0, 0), (self.length, 0)), constant_values=True)).to(self._cos.device)
-        return Rows(slice(self.length, self.length + count), self._cos[positions], self._sin[positions], mask)
+        self._parents = checked_parents(count, parents)
+        check_room(count, self.length, self.max_rows, self.context)
+        seen = visible(self._parents, self.length)
+        positions = seen.sum(1) - 1
+        near = seen & self._in_window(positions)
+        mask, window_mask = (torch.from_numpy(one).to(self._cos.device) for one in (seen, near))
+        at = self._on_device(positions)
+        return Rows(slice(self.length, self.length + count), self._cos[at], self._sin[at], mask, window_mask)
+
+    def _in_window(self, positions: Positions) -> Mask:
+        """[R, S + R] whether a row of the cache is near enough to each row of this pass."""
+        window = self.shape.window or self.context
+        return np.concatenate((np.arange(self.length), positions)) > positions[:, None] - window
+
+    def _embedded(self, token_ids: Sequence[int] | IntArray) -> Tensor:
+        x = F.embedding(self._on_device(token_ids), self._weights.embedding)
+        if not self._architecture.scaled_embedding:
+            return x
+        return x * torch.tensor(self.shape.hidden**0.5, device=x.device, dtype=x.dtype)
 
     def _attention(self, index: int, layer: Layer, x: Tensor, rows: Rows) -> Tensor:
         shape, keys, values = self.shape, self._keys[index], self._values[index]  # [kv_heads, context, head_dim]
-        heads = F.linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, shape.head_dim).transpose(0, 1)
+        heads = layer.qkv(x).view(len(x), -1, shape.head_dim).transpose(0, 1)
         q, k, v = heads.split((shape.heads, shape.kv_heads, shape.kv_heads))  # [heads, R, head_dim]
-        keys[:, rows.slots], values[:, rows.slots] = _rotate(k, rows), v
-        seen = slice(0, rows.slots.stop)
-        y = F.scaled_dot_product_attention(
-            _rotate(q, rows)[None], keys[None, :, seen], values[None, :, seen], rows.mask, enable_gqa=True
-        )
-        return F.linear(y[0].transpose(0, 1).reshape(len(x), -1), layer.attention_out)
+        keys[:, rows.slots], values[:, rows.slots] = _rotate(layer.key_norm(k), rows), v
+        seen, mask = slice(0, rows.slots.stop), rows.window_mask if layer.slides else rows.mask
+        y = self._attend(_rotate(layer.query_norm(q), rows), keys[:, seen], values[:, seen], mask)
+        return layer.attention_out(y.transpose(0, 1).reshape(len(x), -1))
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """[heads, R, head_dim]; PyTorch's own attention knows no cap."""
+        scale, cap = (self.shape.query_scalar or self.shape.head_dim) ** -0.5, self.shape.attention_cap
+        if cap is None:
+            return F.scaled_dot_product_attention(q[None], k[None], v[None], mask, scale=scale, enable_gqa=True)[0]
+        k, v = (one.repeat_interleave(len(q) // len(one), 0) for one in (k, v))
+        scores = _capped(q @ k.transpose(1, 2) * scale, cap).masked_fill(~mask, -torch.inf)
+        return scores.softmax(-1, dtype=torch.float32).to(v.dtype) @ v
 
     def _mlp(self, layer: Layer, x: Tensor) -> Tensor:
-        gate, up = F.linear(x, layer.gate_up).chunk(2, dim=-1)
-        return F.linear(F.silu(gate) * up, layer.down)
-
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.shape.rms_eps)
+        activation = ACTIVATIONS[self._architecture.activation]
+        if not self._architecture.gated:
+            return layer.down(activation(layer.up(x)))
+        gate, up = layer.up(x).chunk(2, dim=-1)
+        return layer.down(activation(gate) * up)
 
     def _on_device(self, numbers: Sequence[int] | IntArray) -> Tensor:
         return torch.from_numpy(np.asarray(numbers, np.int64)).to(self._cos.device)
@@ -171,40 +212,41 @@ def _rotate(x: Tensor, rows: Rows) -> Tensor:
 
 
 def _rope_table(shape: Shape, context: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine [context, head_dim / 2] of position * theta^(-2 i / head_dim)."""
-    frequencies = 1.0 / shape.rope_theta ** (torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
-    angles = torch.outer(torch.arange(context).float(), frequencies)
-    return angles.cos(), angles.sin()
+    """Cosine and sine [context, head_dim / 2] of position * frequency."""
+    angles = torch.from_numpy(np.outer(np.arange(context), frequencies(shape)))
+    factor = shape.rope_scaling.attention_factor if shape.rope_scaling else 1.0
+    return angles.cos() * factor, angles.sin() * factor
 
 
-def _checked_parents(count: int, parents: Sequence[int] | None) -> IntArray:
-    line = np.arange(-1, count - 1, dtype=np.int32)
-    if parents is None:
-        return line
-    given = np.asarray(parents, np.int32)
-    if len(given) != count or (given < -1).any() or (given > line).any():
-        raise ValueError("parents must be one for each row, and each an earlier row or -1")
-    return given
+def _capped(x: Tensor, cap: float | None) -> Tensor:
+    return x if cap is None else cap * torch.tanh(x / cap)
 
 
-def _check_path(rows: Sequence[int], parents: IntArray) -> None:
-    for row, before in zip(rows, (-1, *rows), strict=False):
-        if not 0 <= row < len(parents) or parents[row] != before:
-            raise ValueError(f"rows {list(rows)} are no path from the root of the last pass")
+def _unchanged(x: Tensor) -> Tensor:
+    return x
 
 
-def _ancestry(parents: IntArray) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """[R, R] which rows each row follows, itself included."""
-    sees = np.eye(len(parents), dtype=bool)
-    for row, parent in enumerate(parents):
-        if parent >= 0:
-            sees[row] |= sees[parent]
-    return sees
+def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return F.rms_norm(x, weight.shape, weight, eps)
+
+
+def _rms_norm_in_float32(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return F.rms_norm(x.float(), weight.shape, weight, eps).to(x.dtype)
+
+
+def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def _stacked(parts: Sequence[Linear]) -> Linear:
+    """One matrix of several with the same input."""
+    biases = [part.bias for part in parts if part.bias is not None]
+    return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
 
 def _check(shape: Shape, device: str) -> None:
-    if shape.architecture not in ("llama", "qwen2"):
-        raise EngineUnavailable(f"The PyTorch engine runs Llama and Qwen2 shapes, not {shape.architecture}.")
+    if shape.architecture not in ARCHITECTURES:
+        raise EngineUnavailable(f"The PyTorch engine runs {', '.join(ARCHITECTURES)}, not {shape.architecture}.")
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = device.partition(":")[0]
     if not available.get(kind, False):
@@ -225,36 +267,78 @@ class _Loader:
         embedding = self._take("model.embed_tokens.weight", table)
         return Weights(
             embedding=embedding,
-            layers=tuple(self._layer(f"model.layers.{i}.") for i in range(self.shape.layers)),
-            norm=self._take("model.norm.weight", (self.shape.hidden,)),
+            layers=tuple(self._layer(i, f"model.layers.{i}.") for i in range(self.shape.layers)),
+            norm=self._norm("model.norm"),
             head=embedding if self.shape.tied else self._take("lm_head.weight", table),
         )
 
-    def _layer(self, at: str) -> Layer:
-        hidden, mlp, wide = self.shape.hidden, self.shape.mlp, self.shape.heads * self.shape.head_dim
+    def _layer(self, index: int, at: str) -> Layer:
+        shape, wide = self.shape, self.shape.heads * self.shape.head_dim
+        after_attention, before_mlp, after_mlp = self._inner_norms(at)
+        down = "mlp.down_proj" if self._kind.gated else "mlp.c_proj"
         return Layer(
-            attention_norm=self._take(at + "input_layernorm.weight", (hidden,)),
-            qkv=self._qkv(at, "weight", hidden),
-            qkv_bias=self._qkv(at, "bias") if self.shape.qkv_bias else None,
-            attention_out=self._take(at + "self_attn.o_proj.weight", (hidden, wide)),
-            mlp_norm=self._take(at + "post_attention_layernorm.weight", (hidden,)),
-            gate_up=torch.cat([self._take(f"{at}mlp.{name}_proj.weight", (mlp, hidden)) for name in ("gate", "up")]),
-            down=self._take(at + "mlp.down_proj.weight", (hidden, mlp)),
+            attention_norm=self._norm(at + "input_layernorm"),
+            qkv=self._qkv(at + "self_attn."),
+            query_norm=self._head_norm(at + "self_attn.q_norm"),
+            key_norm=self._head_norm(at + "self_attn.k_norm"),
+            attention_out=self._linear(at + "self_attn.o_proj", shape.hidden, wide, shape.out_bias),
+            attention_post_norm=after_attention,
+            mlp_norm=before_mlp,
+            up=self._up(at + "mlp."),
+            down=self._linear(at + down, shape.hidden, shape.mlp, shape.mlp_bias),
+            mlp_post_norm=after_mlp,
+            slides=index in shape.sliding_layers,
         )
 
-    def _qkv(self, at: str, kind: str, *inner: int) -> Tensor:
-        heads = {"q": self.shape.heads, "k": self.shape.kv_heads, "v": self.shape.kv_heads}
-        parts = [
-            self._take(f"{at}self_attn.{name}_proj.{kind}", (count * self.shape.head_dim, *inner))
-            for name, count in heads.items()
-        ]
-        return torch.cat(parts)
+    def _inner_norms(self, at: str) -> tuple[Function, Function, Function]:
+        """Behind attention, before the MLP and behind it."""
+        if not self._kind.post_norms:
+            return _unchanged, self._norm(at + "post_attention_layernorm"), _unchanged
+        names = ("post_attention", "pre_feedforward", "post_feedforward")
+        behind_attention, before_mlp, behind_mlp = (self._norm(f"{at}{name}_layernorm") for name in names)
+        return behind_attention, before_mlp, behind_mlp
 
-    def _take(self, name: str, size: tuple[int, ...]) -> Tensor:
+    def _norm(self, name: str) -> Function:
+        size, eps = (self.shape.hidden,), self.shape.rms_eps
+        if self._kind.norm is Norm.LAYER:
+            weight, bias = (self._take(f"{name}.{kind}", size) for kind in ("weight", "bias"))
+            return partial(_layer_norm, weight=weight, bias=bias, eps=eps)
+        if self._kind.norm is Norm.RMS_FROM_ONE:
+            return partial(_rms_norm_in_float32, weight=1 + self._take(name + ".weight", size, torch.float32), eps=eps)
+        return partial(_rms_norm, weight=self._take(name + ".weight", size), eps=eps)
+
+    def _head_norm(self, name: str) -> Function:
+        if not self._kind.head_norms:
+            return _unchanged
+        weight = self._take(name + ".weight", (self.shape.head_dim,))
+        return partial(_rms_norm, weight=weight, eps=self.shape.rms_eps)
+
+    def _qkv(self, at: str) -> Linear:
+        shape = self.shape
+        counts = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
+        parts = [
+            self._linear(f"{at}{name}_proj", count * shape.head_dim, shape.hidden, shape.qkv_bias)
+            for name, count in counts.items()
+        ]
+        return _stacked(parts)
+
+    def _up(self, at: str) -> Linear:
+        names, shape = ("gate_proj", "up_proj") if self._kind.gated else ("c_fc",), self.shape
+        return _stacked([self._linear(at + name, shape.mlp, shape.hidden, shape.mlp_bias) for name in names])
+
+    def _linear(self, name: str, rows: int, columns: int, biased: bool) -> Linear:
+        bias = self._take(name + ".bias", (rows,)) if biased else None
+        return Linear(self._take(name + ".weight", (rows, columns)), bias)
+
+    @property
+    def _kind(self) -> Architecture:
+        return ARCHITECTURES[self.shape.architecture]
+
+    def _take(self, name: str, size: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
         try:
             tensor = self.tensors[name]
         except (KeyError, ValueError) as error:
             raise WeightsCorrupt(f"The tensor {name} is missing or cut short.") from error
         if tuple(tensor.shape) != size:
             raise WeightsCorrupt(f"The tensor {name} is {list(tensor.shape)}, but {list(size)} is expected.")
-        return tensor.to(self.device, self.dtype)
+        return tensor.to(self.device, dtype or self.dtype)

@@ -12,10 +12,10 @@ This folder knows nothing of drafts, prompts, buffers or editors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -74,10 +74,27 @@ class FimTemplate:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Hyperparameters of a decoder-only transformer; sizes in elements."""
+class RopeScaling:
+    """How the frequencies of RoPE are lowered for contexts beyond that of pretraining; see `rope`.
 
-    architecture: str  # "llama", "qwen2"
+    All but the factor is for "llama3" and "yarn". `slow` and `fast` are turns over the context of pretraining:
+    frequencies with fewer are divided by the factor, those with more are left alone.
+    """
+
+    kind: str  # "linear", "llama3", "yarn"
+    factor: float
+    context: int = 0  # of pretraining, tokens
+    slow: float = 1.0
+    fast: float = 1.0
+    attention_factor: float = 1.0  # of cosines and sines
+    truncate: bool = True  # yarn: its ramp begins and ends at whole indices
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Hyperparameters of a decoder-only transformer; sizes in elements. The defaults are those of the plain Llama."""
+
+    architecture: str  # a key of `ARCHITECTURES`, or the name of one that does not run here
     layers: int
     hidden: int
     heads: int
@@ -87,9 +104,24 @@ class Shape:
     vocab: int
     context: int  # tokens
     rope_theta: float
-    rms_eps: float
+    rms_eps: float  # LayerNorm's too
     qkv_bias: bool
     tied: bool  # the head shares the embedding's weights
+    out_bias: bool = False  # behind attention
+    mlp_bias: bool = False
+    rope_scaling: RopeScaling | None = None
+    window: int | None = None  # tokens that a row sees in sliding layers, itself included
+    sliding_layers: tuple[int, ...] = ()
+    query_scalar: float | None = None  # scores are divided by its root instead of head_dim's
+    attention_cap: float | None = None  # scores s become cap * tanh(s / cap)
+    logit_cap: float | None = None  # and logits so
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Shape:
+        """From what `asdict` and JSON made of it."""
+        scaling = fields.get("rope_scaling")
+        sliding = tuple(fields.get("sliding_layers", ()))
+        return cls(**{**fields, "rope_scaling": RopeScaling(**scaling) if scaling else None, "sliding_layers": sliding})
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,7 @@ class FakeEngine:
     seen: list[tuple[Snapshot, Budget]] = field(default_factory=list)
     cancelled: int = 0
     interrupted: int = 0
+    note: str = ""
 
     def interrupt(self) -> None:
         self.interrupted += 1

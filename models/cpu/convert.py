@@ -34,6 +34,7 @@ MAGIC = b"gdraft\r\n"
 VERSION = 4
 _CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
+ARCHITECTURES = ("llama", "qwen2")
 _PREAMBLE = struct.Struct("<8sII")
 _NORMS = ("attention_norm", "mlp_norm", "final_norm")
 
@@ -59,8 +60,10 @@ def key(name: Name) -> str:
 
 def covers(shape: Shape) -> str | None:
     """Why the CPU engine cannot run this shape; None where it can."""
-    if shape.architecture not in ("llama", "qwen2"):
+    if shape.architecture not in ARCHITECTURES:
         return f"the CPU engine runs Llama and Qwen2 shapes, not {shape.architecture}"
+    if missing := _missing(shape):
+        return f"the CPU engine has no {', no '.join(missing)}"
     widths = {"hidden size": shape.hidden, "MLP width": shape.mlp, "head size": shape.head_dim}
     uneven = [f"{what} {width}" for what, width in widths.items() if width % GROUP]
     if shape.heads % shape.kv_heads:
@@ -68,6 +71,17 @@ def covers(shape: Shape) -> str | None:
     if uneven or shape.head_dim > 256:
         return f"the CPU engine needs widths in multiples of {GROUP} and heads of 256 at most ({', '.join(uneven)})"
     return None
+
+
+def _missing(shape: Shape) -> list[str]:
+    """What the engine lacks beside the plain shapes."""
+    wanted = {
+        "scaled RoPE": shape.rope_scaling is not None,
+        "bias behind attention": shape.out_bias,
+        "bias in the MLP": shape.mlp_bias,
+        "sliding window": shape.window is not None,
+    }
+    return [what for what, is_wanted in wanted.items() if is_wanted]
 
 
 def is_current(path: Path) -> bool:
@@ -187,4 +201,4 @@ def read_plan(path: Path) -> tuple[Shape, dict[str, Tensor], int]:
         length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))[2]
         header: dict[str, Any] = json.loads(file.read(length))
     tensors = [Tensor(**{**one, "form": Format(**one["form"]) if one["form"] else None}) for one in header["tensors"]]
-    return Shape(**header["shape"]), {tensor.key: tensor for tensor in tensors}, data_start(length)
+    return Shape.of(header["shape"]), {tensor.key: tensor for tensor in tensors}, data_start(length)

@@ -25,6 +25,7 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
+    note: str = ""
 
 
 def writes(text: str) -> FakeLoaded:

@@ -38,6 +38,7 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: ByteTokenizer
     model: LanguageModel
+    note: str = ""
 
 
 def snapshot_at(marked: str, language_id: str = "python", uri: str = "file:///a") -> Snapshot:

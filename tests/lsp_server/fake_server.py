@@ -25,12 +25,16 @@ class Printing(FakeEngine):
 
 
 class Failing:
+    note = ""
+
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:  # noqa: ARG002
         raise RuntimeError(snapshot.text)
 
 
 class Deaf:
     """Computes on whatever happens."""
+
+    note = ""
 
     def interrupt(self) -> None:
         pass

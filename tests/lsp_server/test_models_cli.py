@@ -70,10 +70,18 @@ def test_info_of_a_known_model_before_it_is_here() -> None:
     text = run("info", "starter-large").stdout
     for said in ("Apache-2.0", "1.1 GB", "models pull starter-large", "suffix-first", "starter", "32,768"):
         assert said in text
-    assert "no engine" in run("info", "starcoder2-3b").stdout
+    assert "transformers runs it, slowly" in run("info", "granite-20b-code").stdout
+    for name in ("starcoder2-3b", "deepseek-coder-1.3b", "granite-3b-code", "codegemma-2b"):
+        assert "in PyTorch only" in run("info", name).stdout
+    assert "PyTorch" not in run("info", "codestral-22b").stdout
     fields = json.loads(run("info", "starter-large", "--json").stdout)
     assert fields["fim"] == {"orders": ["suffix-first", "prefix-first"], "source": "registry"}
     assert (fields["installed"], fields["download_bytes"]) == (False, 1_117_320_768)
+
+
+def test_info_says_what_no_engine_runs(tmp_path: Path) -> None:
+    run("import", str(gguf_file(tmp_path / "gem.gguf", architecture="gemma")))
+    assert "gemma in a GGUF file: no engine here runs it yet" in run("info", "gem").stdout
 
 
 def test_info_says_where_the_fim_tokens_come_from(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ def test_item_has_an_explicit_range_a_command_with_an_id_and_no_nulls() -> None:
 class ToTheEndOfTheLine:
     """Replaces the rest of the cursor's line."""
 
+    note = ""
+
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         end = snapshot.text.index("\n", snapshot.cursor)
         text = "1, 2)" + snapshot.text[snapshot.cursor : end]
@@ -651,6 +653,8 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
 
 
 class Failing:
+    note = ""
+
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         raise RuntimeError(snapshot.text)
 
@@ -669,6 +673,17 @@ def test_a_failing_engine_is_an_internal_error_without_user_text(caplog: pytest.
         run(scenario())
     assert "RuntimeError" in caplog.text
     assert "CANARY" not in caplog.text
+
+
+def test_how_a_model_runs_is_told_with_the_status() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.engine.note = "It runs slowly."
+        await harness.start()
+        await harness.ready()
+        assert harness.notifications("ghostdraft/status")[-1]["message"] == "It runs slowly."
+
+    run(scenario())
 
 
 def test_an_idle_gpu_is_told_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,11 +63,16 @@ def hugging_face(of: Shape) -> PreTrainedModel:
             initializer_range=0.15,
         )
     )
+    return randomised(made)
+
+
+def randomised(model: PreTrainedModel) -> PreTrainedModel:
+    """With random biases and norms, which are all alike in a new model."""
     with torch.no_grad():
-        for name, parameter in made.named_parameters():
+        for name, parameter in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
                 parameter.add_(0.3 * torch.randn_like(parameter))
-    return made.eval()
+    return model.eval()
 
 
 def stored(of: Shape, folder: Path) -> Checkpoint:

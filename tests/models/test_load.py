@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from ghostdraft.models import load as loading
 from ghostdraft.models.acquire import import_file
@@ -16,7 +18,9 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.load import choose_device, load
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import EngineUnavailable, ModelNotFound, WeightsCorrupt
-from tests.models.published import gguf_file, safetensors_folder
+from tests.models.published import byte_level, gguf_file, safetensors_folder
+from tests.models.random_checkpoints import LENGTH, publish
+from tests.models.small_models import run, tokens
 
 
 def test_tiny_runs_on_the_cpu(tiny: Checkpoint) -> None:
@@ -116,6 +120,55 @@ def test_auto_is_the_cpu_where_torch_is_missing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(loading, "has_accelerator", lambda: True)
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda _name: None)
     assert choose_device("auto") == "cpu"
+
+
+@pytest.fixture
+def starcoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """In the store as "star"; GPUs are not looked for."""
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    publish("starcoder2", {"vocab_size": 300}, tmp_path / "star")
+    byte_level().save(str(tmp_path / "star" / "tokenizer.json"))
+    import_file(Store(), tmp_path / "star")
+    return tmp_path / "star"
+
+
+def test_what_the_cpu_engine_does_not_cover_runs_in_pytorch(starcoder: Path) -> None:
+    loaded = load("star")
+    assert loaded.device == "cpu-torch"
+    assert loaded.note.startswith("star runs in PyTorch on the CPU, which is slow: ")
+    expected = AutoModelForCausalLM.from_pretrained(starcoder)(torch.tensor([[5, 6, 7]])).logits[0].detach().numpy()
+    np.testing.assert_allclose(loaded.model.forward([5, 6, 7], range(3)).logits, expected, atol=1e-4)
+
+
+def test_a_model_for_pytorch_says_so_where_pytorch_is_missing(starcoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(EngineUnavailable, match=r"starcoder2.*ghostdraft\[gpu\]"):
+        load(starcoder.name)
+
+
+def test_what_no_engine_has_runs_through_transformers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    one = publish("gpt_bigcode", {"vocab_size": 300}, tmp_path / "big")
+    byte_level().save(str(tmp_path / "big" / "tokenizer.json"))
+    import_file(Store(), tmp_path / "big")
+    loaded = load("big")
+    assert loaded.note == "big runs through transformers, which is slow: no engine here has gpt_bigcode."
+    np.testing.assert_allclose(run(loaded.model, tokens(LENGTH)), one.expected, atol=1e-4)
+
+
+def test_a_gguf_file_that_no_engine_runs_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    import_file(Store(), gguf_file(tmp_path / "gem.gguf", architecture="gemma"))
+    with pytest.raises(EngineUnavailable, match=r"gemma in a GGUF file.*safetensors"):
+        load("gem")
+
+
+def test_what_the_cpu_engine_covers_has_no_note(tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "has_accelerator", lambda: False)
+    assert (load(tiny.name).device, load(tiny.name).note) == ("cpu", "")
 
 
 def test_what_is_not_in_the_store_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from ghostdraft.models import registry
+from ghostdraft.models.config_shape import config_shape
+from ghostdraft.models.cpu.convert import ARCHITECTURES as CPU_ARCHITECTURES
+from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.registry import MODELS, Hub, Packages
 from ghostdraft.models.types import FimOrder, FimTemplate
 
@@ -30,6 +34,40 @@ def test_lines_of_the_table_are_whole(model: registry.KnownModel) -> None:
     if any(isinstance(source, Packages) for source in model.sources):
         assert model.file is not None
         assert re.fullmatch("[0-9a-f]{64}", model.file.sha256)
+
+
+_BIASES = ("model.layers.0.self_attn.o_proj.bias", "model.layers.0.mlp.up_proj.bias")
+CONFIGS: dict[
+    str, tuple[dict[str, Any], tuple[str, ...]]
+] = {  # what decides of the publishers' files, and tensors beside
+    "deepseek-coder-1.3b": (
+        {"model_type": "llama", "head_dim": 128, "rope_scaling": {"factor": 4.0, "type": "linear"}},
+        ("lm_head.weight",),
+    ),
+    "codellama-7b": ({"model_type": "llama", "head_dim": 128, "rope_scaling": None}, ("lm_head.weight",)),
+    "granite-3b-code": ({"model_type": "llama", "head_dim": 80, "attention_bias": True, "mlp_bias": True}, _BIASES),
+    "codestral-22b": ({"model_type": "mistral", "head_dim": 128, "sliding_window": None}, ("lm_head.weight",)),
+    "starcoder2-3b": (
+        {"model_type": "starcoder2", "sliding_window": 4096, "hidden_act": "gelu_pytorch_tanh", "use_bias": True},
+        ("model.layers.0.mlp.c_fc.bias",),
+    ),
+    "codegemma-2b": ({"model_type": "gemma", "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh"}, ()),
+    "qwen2.5-coder-7b": (
+        {"model_type": "qwen2", "sliding_window": 131072, "use_sliding_window": False, "max_window_layers": 28},
+        ("lm_head.weight", "model.layers.0.self_attn.q_proj.bias"),
+    ),
+    "granite-20b-code": ({"model_type": "gpt_bigcode"}, ()),
+    "qwen3-coder-30b": ({"model_type": "qwen3_moe"}, ()),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_engines_are_those_of_the_published_configuration(name: str) -> None:
+    known, (config, tensors) = MODELS[name], CONFIGS[name]
+    sizes = {"num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 8, "vocab_size": 49152}
+    shape = config_shape({"max_position_embeddings": known.context} | sizes | config, dict.fromkeys(tensors, (1,)))
+    assert shape.architecture == known.architecture
+    assert (covers(shape) is None) == (known.plain and known.architecture in CPU_ARCHITECTURES)
 
 
 def test_the_hub_is_asked_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ghostdraft.models import registry, specs, tokenizer_files
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.gguf_header import read_header
 from ghostdraft.models.safetensors_header import read_shapes
-from ghostdraft.models.types import ModelSpec, Shape, WeightsCorrupt
+from ghostdraft.models.types import ModelSpec, RopeScaling, Shape, WeightsCorrupt
 from tests.models.published import HEADS, HIDDEN, MLP, VOCAB, gguf_file, safetensors_folder
 
 END, PREFIX, SUFFIX, MIDDLE, REPO, FILE = range(len(VOCAB) - 6, len(VOCAB))
@@ -84,6 +85,8 @@ def test_a_family_whose_tokens_are_missing_gets_none(tmp_path: Path) -> None:
         ({"llama__rope__scaling__type": "linear", "llama__rope__scaling__factor": 4.0}, "llama with scaled RoPE"),
         ({"llama__rope__scaling__type": "none", "llama__rope__scaling__factor": 4.0}, "llama"),
         ({"llama__expert_count": 8}, "llama with experts"),
+        ({"architecture": "gemma"}, "gemma in a GGUF file"),
+        ({"architecture": "starcoder2"}, "starcoder2 in a GGUF file"),
     ],
 )
 def test_gguf_shapes_that_differ_are_named_apart(tmp_path: Path, more: dict[str, Any], architecture: str) -> None:
@@ -93,14 +96,81 @@ def test_gguf_shapes_that_differ_are_named_apart(tmp_path: Path, more: dict[str,
 @pytest.mark.parametrize(
     ("changes", "architecture"),
     [
-        ({"rope_scaling": {"type": "linear", "factor": 4.0}}, "llama with scaled RoPE"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "llama with dynamic RoPE"),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}}, "llama"),
         ({"rope_scaling": {"rope_type": "default"}}, "llama"),
+        ({"partial_rotary_factor": 0.5}, "llama with partial RoPE"),
+        ({"hidden_act": "relu"}, "llama with relu activation"),
+        ({"hidden_act": "silu"}, "llama"),
+        ({"model_type": "gemma", "hidden_act": "gelu"}, "gemma"),
+        ({"model_type": "gemma", "hidden_act": "silu"}, "gemma with silu activation"),
+        ({"model_type": "qwen3_moe", "hidden_act": "relu"}, "qwen3_moe"),
         ({"rope_scaling": None, "model_type": "mistral"}, "llama"),
         ({"model_type": "starcoder2"}, "starcoder2"),
     ],
 )
 def test_config_shapes_that_differ_are_named_apart(tmp_path: Path, changes: dict[str, Any], architecture: str) -> None:
     assert from_folder(safetensors_folder(tmp_path, **changes)).shape.architecture == architecture
+
+
+@pytest.mark.parametrize(
+    ("rope", "scaling"),
+    [
+        ({"type": "linear", "factor": 4}, RopeScaling("linear", 4.0)),
+        (
+            {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+            RopeScaling("llama3", 8.0, 512, 1.0, 4.0),
+        ),
+        (
+            {"type": "yarn", "original_max_position_embeddings": 128, "attention_factor": 1.5},
+            RopeScaling("yarn", 4.0, 128, 1.0, 32.0, 1.5),
+        ),
+        (
+            {"type": "yarn", "factor": 4, "mscale": 1.0, "mscale_all_dim": 1.0, "truncate": False, "beta_fast": 16},
+            RopeScaling("yarn", 4.0, 512, 1.0, 16.0, 1.0, truncate=False),
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+def test_scaled_rope_is_read(tmp_path: Path, key: str, rope: dict[str, Any], scaling: RopeScaling) -> None:
+    assert from_folder(safetensors_folder(tmp_path, **{key: rope})).shape.rope_scaling == scaling
+
+
+@pytest.mark.parametrize(
+    ("changes", "window", "layers"),
+    [
+        ({"model_type": "mistral", "sliding_window": 64}, 64, (0, 1, 2, 3)),
+        ({"model_type": "mistral", "sliding_window": 512}, None, ()),
+        ({"model_type": "mistral", "sliding_window": None}, None, ()),
+        ({"model_type": "mistral", "max_position_embeddings": 8192}, 4096, (0, 1, 2, 3)),
+        ({"model_type": "starcoder2", "sliding_window": 64}, 64, (0, 1, 2, 3)),
+        ({"model_type": "gemma2", "sliding_window": 64}, 64, (0, 2)),
+        ({"model_type": "qwen2", "sliding_window": 64}, None, ()),
+        ({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": True}, None, ()),
+        (
+            {"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": True, "max_window_layers": 3},
+            64,
+            (3,),
+        ),
+        (
+            {"model_type": "mistral", "sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 2},
+            64,
+            (1, 3),
+        ),
+    ],
+)
+def test_sliding_windows_are_read(
+    tmp_path: Path, changes: dict[str, Any], window: int | None, layers: tuple[int, ...]
+) -> None:
+    shape = from_folder(safetensors_folder(tmp_path, num_hidden_layers=4, **changes)).shape
+    assert (shape.window, shape.sliding_layers) == (window, layers)
+
+
+def test_a_manifest_of_before_has_a_plain_shape() -> None:
+    shape = Shape("llama", 1, 64, 2, 2, 32, 96, 97, 512, 1e4, 1e-6, qkv_bias=False, tied=True)
+    more = ("out_bias", "mlp_bias", "rope_scaling", "window", "sliding_layers", "query_scalar")
+    caps = ("attention_cap", "logit_cap")
+    assert Shape.of({key: value for key, value in asdict(shape).items() if key not in more + caps}) == shape
 
 
 @pytest.mark.parametrize("changes", [{"rope_theta": 5e5}, {"rope_parameters": {"rope_theta": 5e5}}])
@@ -135,6 +205,15 @@ def test_bos_is_taken_where_the_tokenizer_adds_it(tmp_path: Path) -> None:
         {"head_dim": HIDDEN},
         {"num_key_value_heads": 1},
         {"intermediate_size": 2 * MLP},
+        {"rope_scaling": {"type": "linear"}},
+        {"rope_scaling": {"type": "linear", "factor": -4.0}},
+        {"rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0}},
+        {"rope_scaling": {"type": "yarn", "factor": "four"}},
+        {"rope_scaling": {"type": "yarn", "original_max_position_embeddings": 0.5}},
+        {"model_type": "mistral", "sliding_window": 0},
+        {"model_type": "mistral", "sliding_window": 64, "layer_types": ["full_attention"] * 2},
+        {"model_type": "mistral", "sliding_window": 64, "layer_types": ["chunked_attention"]},
+        {"model_type": "gemma2", "attn_logit_softcapping": 0.0},
     ],
 )
 def test_a_config_of_no_model_that_can_be_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
