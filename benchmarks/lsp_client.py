@@ -19,7 +19,10 @@ class ServerEnded(Exception):
 
 
 class Client:
-    """`options` are settings for the server beside its model; `server` is the command that starts it."""
+    """`options` are settings for the server beside its model; `server` is the command that starts it.
+
+    What sends or reads raises ServerEnded.
+    """
 
     def __init__(self, model: str, server: Sequence[str] = SERVER, **options: str) -> None:
         self._options = {"model": model, **options}
@@ -81,8 +84,11 @@ class Client:
     def _send(self, message: Message) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         incoming = _pipe(self.process.stdin)
-        incoming.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        incoming.flush()
+        try:
+            incoming.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            incoming.flush()
+        except BrokenPipeError as error:
+            raise ServerEnded("The server ended.") from error
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -152,13 +152,13 @@ class Editor:
         return presses
 
     def _press(self, text: str, gap: float) -> Press:
-        pressed = time.perf_counter()
+        pressed, finish = time.perf_counter(), self._finishes and is_sampled(gap)
         self._cancel()
         self._change(text)
         if gap > DEBOUNCE:
             _sleep_until(pressed + DEBOUNCE)
-            self._pending = self._ask(by_hand=self._finishes and is_sampled(gap))
-            if (self._finishes and is_sampled(gap)) or gap == math.inf:
+            self._pending = self._ask(by_hand=finish)
+            if finish or gap == math.inf:
                 self._mailbox.wait_for(self._pending)
         return Press(text, pressed, gap, self._version, self._pending)
 
