@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from queue import SimpleQueue
@@ -41,11 +42,18 @@ from ghostdraft.benchmarks.replay import (
     works,
 )
 from ghostdraft.benchmarks.replay_editor import AUTOMATIC, DEBOUNCE, INVOKED, Caret, Editor, serving
+from ghostdraft.benchmarks.replay_server import NotingEngine
 from ghostdraft.benchmarks.typing_model import Keystroke
+from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.types import Budget, Snapshot
+from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.lsp_server import bench_cli, convert, protocol
 from ghostdraft.lsp_server.commands import app
 from ghostdraft.lsp_server.documents import Document
 from ghostdraft.lsp_server.protocol import Position
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.types import Interrupted, LanguageModel, ModelSpec, Pass, Tokenizer
+from tests.fakes import ByteTokenizer, FakeModel, next_token_logits, shape
 
 HEAD = 'def names():\n    one = find("one")\n    two = find("two")\n    three = find("three")\n    '
 BODY = 'four = find("four")\n    five = find("five")'
@@ -348,6 +356,33 @@ def test_the_server_has_the_text_that_was_typed() -> None:
         for each in protocol.read(protocol.DidChange, change).content_changes:
             convert.change(document, each, "utf-16")
     assert document.text == HEAD + "xé\n    😀y" + TAIL
+
+
+@dataclass
+class FakeLoaded:
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    model: LanguageModel
+
+
+def test_what_an_interrupted_pass_held_is_noted() -> None:
+    model = FakeModel(next_token_logits(256, lambda _tokens: ord("a")), 256)
+    engine = Engine(
+        FakeLoaded(ModelSpec("fake", "none", shape(256)), ByteTokenizer(), model), NoDrafter(), Sampling.GREEDY
+    )
+    notes = StringIO()
+    noting = NotingEngine(engine, notes)
+
+    def interrupted(*_arguments: object) -> Pass:
+        raise Interrupted
+
+    noting.complete(Snapshot("file:///a.py", 1, "python", "x = 1 + ", 8), Budget(2), threading.Event())
+    engine.decoder.forget()
+    model.forward = interrupted  # type: ignore[method-assign]
+    noting.complete(Snapshot("file:///a.py", 2, "python", "x = 1 + ", 8), Budget(2), threading.Event())
+    whole, broken = (Note(**json.loads(line)) for line in notes.getvalue().splitlines())
+    assert (whole.version, broken.version) == (1, 2)
+    assert whole.computed > whole.prompt - 1 == broken.computed, "the second prompt was one pass, which brought nothing"
 
 
 @pytest.mark.model("tiny")
