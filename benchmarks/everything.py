@@ -28,6 +28,7 @@ def commands(model: str, cursors: int, peer_python: str) -> dict[str, Sequence[s
         "cancel": (f"{bench}.cancel", "--model", model),
         "peers": (f"{bench}.peers", "--model", model, "--peer-python", peer_python),
         "decode": ("ghostdraft.lsp_server", "bench", "decode", "--model", model, "--cursors", str(cursors)),
+        "replay": ("ghostdraft.lsp_server", "bench", "replay", "--model", model),
         "fidelity": (f"{bench}.fidelity", "--model", model, "--engines", "cpu,llama.cpp", "--peer-python", peer_python),
     }
 

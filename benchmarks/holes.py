@@ -95,12 +95,16 @@ class HoleList:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A file with its hole cut out: `text[:offset]` stands before the cursor, offset in code points."""
+    """A file with its hole cut out: `text[:offset]` stands before the cursor, offset in code points.
+
+    `body` is what was cut out, from the cursor to the end of the block's last line.
+    """
 
     name: str
     language: str
     text: str
     offset: int
+    body: str = ""
 
 
 def load_list() -> HoleList:
@@ -126,8 +130,9 @@ def cut(name: str, language: str, text: str, block: Block) -> Cursor:
     first, last = block.line - 1, block.line - 1 + block.lines
     if not 0 <= first < last <= len(lines):
         raise ValueError(f"{name} has no lines {block.line} to {last}.")
-    prefix = "".join(lines[:first]) + _indent(lines[first])
-    return Cursor(name, language, prefix + "\n" + "".join(lines[last:]), len(prefix))
+    indent = _indent(lines[first])
+    prefix, body = "".join(lines[:first]) + indent, "".join(lines[first:last]).removeprefix(indent)
+    return Cursor(name, language, prefix + "\n" + "".join(lines[last:]), len(prefix), body.removesuffix("\n"))
 
 
 def find_blocks(text: str, language: str) -> Iterator[Block]:

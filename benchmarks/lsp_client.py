@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
@@ -19,11 +19,16 @@ class ServerEnded(Exception):
 
 
 class Client:
-    def __init__(self, model: str) -> None:
-        self._model = model
+    """`options` are settings for the server beside its model; `server` is the command that starts it.
+
+    What sends or reads raises ServerEnded.
+    """
+
+    def __init__(self, model: str, server: Sequence[str] = SERVER, **options: str) -> None:
+        self._options = {"model": model, **options}
         self._ids = 0
         self.process = subprocess.Popen(
-            SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
 
     def __enter__(self) -> Client:
@@ -35,8 +40,8 @@ class Client:
 
     def initialize(self) -> None:
         """Asks, and waits for the answer."""
-        options = {"model": self._model}
-        request = self.ask("initialize", {"processId": None, "capabilities": {}, "initializationOptions": options})
+        params = {"processId": None, "capabilities": {}, "initializationOptions": self._options}
+        request = self.ask("initialize", params)
         self.read_until(lambda message: message.get("id") == request)
 
     def wait_until_ready(self) -> None:
@@ -79,8 +84,11 @@ class Client:
     def _send(self, message: Message) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         incoming = _pipe(self.process.stdin)
-        incoming.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        incoming.flush()
+        try:
+            incoming.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            incoming.flush()
+        except BrokenPipeError as error:
+            raise ServerEnded("The server ended.") from error
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ghostdraft.benchmarks import replay_table
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -82,6 +84,19 @@ def _peers_notes(result: Any) -> Iterable[str]:
     yield result["machine"]
 
 
+def _replay(result: Any) -> Rows:
+    for row in result:
+        for cells in replay_table.cells(row):
+            yield row["model"], *cells
+
+
+def _replay_notes(result: Any) -> Iterable[str]:
+    first = result[0]
+    yield f"{first['lines']} lines typed at each of {first['holes']} holes, seed {first['seed']}"
+    yield f"Holes: sha256 `{first['holes_sha256']}`"
+    yield first["machine"]
+
+
 def _startup(result: Any) -> Rows:
     for name, key in (("`initialize` answered", "initialized"), ("model ready", "ready")):
         times = [one[key] for one in result["starts"]]
@@ -133,6 +148,7 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
         _peers,
         _peers_notes,
     ),
+    "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
     "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
     "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
     "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),

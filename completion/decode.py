@@ -228,6 +228,7 @@ def count(stats: DecodeStats, step: Step) -> None:
     """Adds what `step` did to `stats`."""
     if step.kind == "prefill":
         stats.reused_tokens += step.reused
+        stats.read_tokens += len(step.token_ids)
         stats.prefill_ms += 1000 * step.seconds
         return
     stats.steps += 1

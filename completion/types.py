@@ -106,11 +106,13 @@ class Cancel(Protocol):
 class DecodeStats:
     """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i.
 
-    `kept_tokens`: of those generated, how many the stop rules left standing.
+    Of the prompt's tokens `reused_tokens` were in the cache and `read_tokens` were read. `kept_tokens`: of those
+    generated, how many the stop rules left standing.
     """
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
+    read_tokens: int = 0
     generated_tokens: int = 0
     kept_tokens: int = 0
     steps: int = 0

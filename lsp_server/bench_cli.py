@@ -1,8 +1,9 @@
-"""`ghostdraft bench`: what decoding costs here, with each drafter and without. A thin face over benchmarks."""
+"""`ghostdraft bench`: what decoding costs here, and how soon ghost text comes. A thin face over benchmarks."""
 
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,13 +45,52 @@ def decode(
             decode_table.show(rows)
 
 
+@app.command()
+def replay(
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "starter",
+    drafter: Annotated[str, typer.Option(help="A drafter's name, or all.")] = "ngram",
+    cursors: Annotated[int, typer.Option(min=1, help="How many holes, from the start of the list.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the pauses between keys.")] = 1,
+    files: Annotated[list[Path] | None, typer.Option(help="Holes in this file instead; may be given again.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the times into this PNG file.")] = None,
+) -> None:
+    """Type into the server key by key, in real time, and see how soon ghost text comes in the pauses."""
+    with told():
+        from ghostdraft.benchmarks import replay_plot, replay_table
+        from ghostdraft.benchmarks.lsp_client import ServerEnded
+
+        drafters, (places, digest) = _names(drafter), _cursors(files, cursors)
+        if plot is not None and find_spec("matplotlib") is None:
+            raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
+        scripts = replay_table.scripts(places, seed)
+        minutes = replay_table.typing_minutes(scripts, drafters)
+        typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
+        try:
+            rows = replay_table.rows(model, drafters, places, scripts, {"seed": seed, "holes_sha256": digest})
+        except ServerEnded as error:
+            raise BadInput(str(error)) from error
+        if as_json:
+            typer.echo(json.dumps(rows, indent=1))
+        else:
+            replay_table.show(rows)
+        if plot is not None:
+            replay_plot.draw(rows, plot)
+
+
+def _names(drafter: str) -> list[str]:
+    from ghostdraft.drafting import NAMES
+
+    if drafter not in ("all", *NAMES):
+        raise BadInput(f"There is no drafter {drafter}. Give one of: all, {', '.join(NAMES)}.")
+    return [name for name in NAMES if drafter in ("all", name)]
+
+
 def _drafters(name: str) -> list[Drafter]:
     """One-token decoding first."""
-    from ghostdraft.drafting import NAMES, make
+    from ghostdraft.drafting import make
 
-    if name not in ("all", *NAMES):
-        raise BadInput(f"There is no drafter {name}. Give one of: all, {', '.join(NAMES)}.")
-    wanted = [one for one in NAMES if one == "none" or name in ("all", one)]
+    wanted = dict.fromkeys(("none", *_names(name)))
     return [drafter for drafter in map(make, wanted) if drafter is not None]
 
 

@@ -38,6 +38,7 @@ RESERVED = {
     "torch": ("models/", "benchmarks/"),
     "llama_cpp": ("benchmarks/",),
     "xllamacpp": ("benchmarks/",),
+    "matplotlib": ("benchmarks/",),
 }
 REGISTRIES = ("hugging" + "face.co", "pypi" + ".org", "python" + "hosted.org", "npm" + "js.org")
 MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root/|work/|home/(?!me/)|Users/(?!me/))\w|[A-Z]:\\\\?Users")

@@ -77,6 +77,7 @@ def test_a_hole_leaves_the_indent_before_the_cursor_and_all_that_follows_the_bod
     cursor = cut("a.c", "c", text, Block(2, 2, 0.0))
     assert cursor.text[: cursor.offset] == "void run() {\n    "
     assert cursor.text[cursor.offset :] == "\n}\nlast\n"
+    assert cursor.text[: cursor.offset] + cursor.body + cursor.text[cursor.offset :] == text
 
 
 def test_no_lines_can_be_cut_that_are_not_there() -> None:

@@ -15,7 +15,7 @@ def test_the_page_is_made_from_the_results() -> None:
 
 def test_every_result_is_of_the_list_that_ships() -> None:
     digest = load_list().sha256
-    for path in (*page.RESULTS.glob("decode-*.json"), *page.RESULTS.glob("peers-*.json")):
+    for path in (path for name in ("decode", "peers", "replay") for path in page.RESULTS.glob(f"{name}-*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         assert (result[0] if isinstance(result, list) else result)["holes_sha256"] == digest, path.name
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
 from ghostdraft.benchmarks import cancel, startup
+from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
 from ghostdraft.benchmarks.report import Bar
 from ghostdraft.models.load import load
 
@@ -15,6 +17,13 @@ from ghostdraft.models.load import load
 def test_a_start_is_timed_to_the_answer_and_to_the_model() -> None:
     start = startup.start("tiny")
     assert 0.0 < start.initialized < start.ready
+
+
+def test_a_server_that_ended_is_told_apart_from_an_output_that_nobody_reads() -> None:
+    with Client("tiny", (sys.executable, "-c", "")) as client:
+        client.process.wait()
+        with pytest.raises(ServerEnded):
+            client.notify("initialized", {})
 
 
 @pytest.mark.model("tiny")

@@ -328,8 +328,8 @@ def test_stats_follow_from_the_steps() -> None:
     for step in steps:
         count(stats, step)
     assert stats == DecodeStats(
-        reused_tokens=10, generated_tokens=6, steps=3, drafted=9, accepted=3, prefill_ms=500.0, decode_ms=750.0,
-        accepted_per_position=[2, 1],
+        reused_tokens=10, read_tokens=3, generated_tokens=6, steps=3, drafted=9, accepted=3, prefill_ms=500.0,
+        decode_ms=750.0, accepted_per_position=[2, 1],
     )  # fmt: skip
 
 

@@ -1,0 +1,73 @@
+"""The language server as it is, and a note of what its engine did for each request, for the replay of typing.
+
+`python -P -m ghostdraft.benchmarks.replay_server NOTES` serves on standard input and output; the file NOTES gets a
+line of JSON when the engine is done with a request, before it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
+from ghostdraft.lsp_server.host import load_engine
+from ghostdraft.lsp_server.serving import serve_stdio
+from ghostdraft.models.types import Interrupted, LanguageModel, Pass
+
+
+class CountingModel:
+    """The model, and how many rows stood in passes that were interrupted."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.interrupted = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forward(self, token_ids: Sequence[int], *arguments: Any) -> Pass:
+        try:
+            return self._model.forward(token_ids, *arguments)
+        except Interrupted:
+            self.interrupted += len(token_ids)
+            raise
+
+
+class NotingEngine:
+    """The engine, and what it did; the rows of an interrupted pass count as computed."""
+
+    def __init__(self, engine: Engine, notes: TextIO) -> None:
+        self._engine = engine
+        self._notes = notes
+        self._model = CountingModel(engine.decoder.model)
+        engine.decoder.model = cast(LanguageModel, self._model)
+
+    def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
+        self._model.interrupted = 0
+        completion = self._engine.complete(snapshot, budget, cancel)
+        stats = completion.stats
+        note = {
+            "version": snapshot.version,
+            "prompt": stats.prompt_tokens,
+            "reused": stats.reused_tokens,
+            "computed": stats.read_tokens + stats.generated_tokens + self._model.interrupted,
+        }
+        self._notes.write(json.dumps(note) + "\n")
+        self._notes.flush()
+        return completion
+
+    def interrupt(self) -> None:
+        self._engine.interrupt()
+
+
+def main() -> None:
+    with Path(sys.argv[1]).open("a", encoding="utf-8") as notes:
+        serve_stdio(load=lambda model, drafter: NotingEngine(cast(Engine, load_engine(model, drafter)), notes))
+
+
+if __name__ == "__main__":
+    main()
