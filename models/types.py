@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +128,15 @@ class Tokenizer(Protocol):
         """The id of one token by its name, special ones included."""
 
 
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """A copy of a KV cache with `length` tokens in it, of use to the model that made it alone."""
+
+    length: int
+    nbytes: int
+    content: Any
+
+
 class LanguageModel(Protocol):
     """A model with a KV cache. Rows of a pass lie behind the `length` kept rows until `keep` or the next pass."""
 
@@ -164,3 +173,9 @@ class LanguageModel(Protocol):
 
     def truncate(self, length: int) -> None:
         """Forgets every token from `length` on."""
+
+    def save(self) -> CacheState:
+        """A copy of what the KV cache keeps."""
+
+    def restore(self, state: CacheState) -> None:
+        """Keeps the tokens of `state` again, and nothing else."""
