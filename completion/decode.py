@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats
 from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
 from ghostdraft.drafting.ngram import common_prefix
@@ -24,6 +25,7 @@ from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel
 Halted = Callable[[], bool]
 
 LIKELY = 512  # tokens
+WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Decoder:
         self.drafter = drafter
         self.sampling = sampling
         self._kept: list[int] = []  # the tokens whose keys and values the model holds
+        self._caches = Caches()  # of other texts
         self._pace = PrefillPace(model.max_rows)
         self._cost = PassCost()
 
@@ -98,15 +101,27 @@ class Decoder:
             return
 
     def forget(self) -> None:
-        """Empties the cache: the next run starts cold."""
+        """Empties the caches: the next run starts cold."""
+        self._caches.clear()
         self._roll_back(0)
 
     def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Step:
         """Keeps of the cache what the prompt has in common with it."""
         started = time.perf_counter()
+        self._turn_to(prompt)
         self._roll_back(min(common_prefix(self._kept, prompt), len(prompt) - 1))
         self.drafter.begin(prompt, buffers)
         return Step("prefill", (), reused=len(self._kept), seconds=time.perf_counter() - started)
+
+    def _turn_to(self, prompt: Sequence[int]) -> None:
+        """Another text than the last run's gets its own cache again, if there still is one, and the last is saved."""
+        shared = common_prefix(self._kept, prompt)
+        known = self._caches.take(prompt, shared + WORTH_A_COPY)
+        if known or shared + WORTH_A_COPY < len(self._kept) // 2:
+            self._caches.put(Saved(tuple(self._kept), self.model.save()))
+        if known:
+            self.model.restore(known.state)
+            self._kept = list(known.token_ids)
 
     def _prefill(self, prompt: Sequence[int], halted: Halted) -> Generator[Step, None, bool]:
         """All of the prompt but its last token; True when it is read to the end."""

@@ -6,6 +6,7 @@ that does not heed them is refused when it is loaded.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,15 @@ import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.rows import check_path, check_room, checked_parents, visible
-from ghostdraft.models.types import EngineUnavailable, FloatArray, IntArray, Interrupted, Pass, WeightsCorrupt
+from ghostdraft.models.types import (
+    CacheState,
+    EngineUnavailable,
+    FloatArray,
+    IntArray,
+    Interrupted,
+    Pass,
+    WeightsCorrupt,
+)
 
 try:
     import torch
@@ -81,6 +90,18 @@ class FallbackModel:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate {self.length} tokens to {length}")
         self.length = length
+        self._parents = self._parents[:0]
+
+    @torch.inference_mode()
+    def save(self) -> CacheState:
+        self._select(slice(0, self.length))
+        kept = copy.deepcopy(self._cache)
+        return CacheState(self.length, sum(layer.keys.nbytes + layer.values.nbytes for layer in kept.layers), kept)
+
+    @torch.inference_mode()
+    def restore(self, state: CacheState) -> None:
+        self._cache = copy.deepcopy(state.content)
+        self.length = state.length
         self._parents = self._parents[:0]
 
     @torch.inference_mode()

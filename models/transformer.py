@@ -17,7 +17,15 @@ from ghostdraft.models.architectures import ARCHITECTURES, Architecture, Norm
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.rope import frequencies
 from ghostdraft.models.rows import Mask, check_path, check_room, checked_parents, visible
-from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
+from ghostdraft.models.types import (
+    CacheState,
+    EngineUnavailable,
+    IntArray,
+    Interrupted,
+    Pass,
+    Shape,
+    WeightsCorrupt,
+)
 
 try:
     import torch
@@ -135,6 +143,15 @@ class Transformer:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate {self.length} tokens to {length}")
         self.length = length
+        self._parents = self._parents[:0]
+
+    def save(self) -> CacheState:
+        kept = torch.stack((self._keys[:, :, : self.length], self._values[:, :, : self.length]))
+        return CacheState(self.length, kept.nbytes, kept)
+
+    def restore(self, state: CacheState) -> None:
+        self.length = state.length
+        self._keys[:, :, : self.length], self._values[:, :, : self.length] = state.content
         self._parents = self._parents[:0]
 
     def _gather(self, rows: Sequence[int]) -> None:

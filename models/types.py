@@ -160,6 +160,15 @@ class Tokenizer(Protocol):
         """The id of one token by its name, special ones included."""
 
 
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """A copy of a KV cache with `length` tokens in it, of use to the model that made it alone."""
+
+    length: int
+    nbytes: int
+    content: Any
+
+
 class LanguageModel(Protocol):
     """A model with a KV cache. Rows of a pass lie behind the `length` kept rows until `keep` or the next pass."""
 
@@ -196,3 +205,9 @@ class LanguageModel(Protocol):
 
     def truncate(self, length: int) -> None:
         """Forgets every token from `length` on."""
+
+    def save(self) -> CacheState:
+        """A copy of what the KV cache keeps."""
+
+    def restore(self, state: CacheState) -> None:
+        """Keeps the tokens of `state` again, and nothing else."""

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.sampling import Sampling, draw, probabilities
-from ghostdraft.models.types import FloatArray, IntArray, Pass, Shape
+from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass, Shape
 
 Tokens = tuple[int, ...]
 LogitsOf = Callable[[Tokens], FloatArray]  # what follows these tokens: [vocab]
@@ -94,6 +95,22 @@ class CheckedModel:
         self.length = length
         self._paths = None
 
+    def save(self) -> CacheState:
+        return CacheState(self.length, 1000 * self.length, (id(self), self._cached()))
+
+    def restore(self, state: CacheState) -> None:
+        owner, cached = state.content
+        assert owner == id(self), "only the model that made a state can take it back"
+        self.length = state.length
+        self._paths = None
+        self._cache_again(cached)
+
+    def _cached(self) -> Any:
+        raise NotImplementedError
+
+    def _cache_again(self, cached: Any) -> None:
+        raise NotImplementedError
+
     def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
         raise NotImplementedError
 
@@ -120,6 +137,12 @@ class FakeModel(CheckedModel):
 
     def _keep(self, path: Tokens) -> None:
         self.kept = (*self.kept, *(self._last[i] for i in path))
+
+    def _cached(self) -> Tokens:
+        return self.kept
+
+    def _cache_again(self, cached: Tokens) -> None:
+        self.kept = cached
 
 
 class TinyTransformer(CheckedModel):
@@ -165,6 +188,12 @@ class TinyTransformer(CheckedModel):
 
     def _keep(self, path: Tokens) -> None:
         self._cache[:, :, self.length : self.length + len(path)] = self._new[:, :, list(path)]
+
+    def _cached(self) -> np.ndarray:
+        return self._cache[:, :, : self.length].copy()
+
+    def _cache_again(self, cached: np.ndarray) -> None:
+        self._cache[:, :, : self.length] = cached
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

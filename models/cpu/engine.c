@@ -374,6 +374,40 @@ void gd_keep(Engine *e, const int32_t *rows, int32_t n) {
   e->length += n;
 }
 
+// Of each key head, whole groups of EXACT_KEYS.
+static size_t state_rows(const Engine *e) { return ((size_t)e->length + EXACT_KEYS - 1) / EXACT_KEYS * EXACT_KEYS; }
+
+size_t gd_state_bytes(const Engine *e) {
+  const Config *c = &e->config;
+  return state_rows(e) * c->layers * c->kv_heads * 2 * (c->head_dim * sizeof *e->keys + sizeof *e->key_scale);
+}
+
+// `rows` of one array of the cache, of each layer and key head; returns where the state goes on.
+static char *copy_rows(const Engine *e, void *cache, size_t row, char *state, bool restores) {
+  size_t bytes = state_rows(e) * row;
+  for (int layer = 0; layer < e->config.layers; layer++)
+    for (int head = 0; head < e->config.kv_heads; head++, state += bytes) {
+      char *kept = (char *)cache + cache_row(e, layer, head, 0) * row;
+      restores ? memcpy(kept, state, bytes) : memcpy(state, kept, bytes);
+    }
+  return state;
+}
+
+static void copy_state(const Engine *e, char *state, bool restores) {
+  size_t row = e->config.head_dim * sizeof *e->keys;
+  state = copy_rows(e, e->keys, row, state, restores);
+  state = copy_rows(e, e->values, row, state, restores);
+  state = copy_rows(e, e->key_scale, sizeof *e->key_scale, state, restores);
+  copy_rows(e, e->value_scale, sizeof *e->value_scale, state, restores);
+}
+
+void gd_save(Engine *e, void *state) { copy_state(e, state, false); }
+
+void gd_restore(Engine *e, void *state, int32_t length) {
+  e->length = length;
+  copy_state(e, state, true);
+}
+
 void gd_interrupt(Engine *e) { atomic_store(&e->interrupted, true); }
 
 void gd_truncate(Engine *e, int32_t length) { e->length = length; }

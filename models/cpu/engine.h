@@ -13,6 +13,7 @@
 #ifndef GHOSTDRAFT_ENGINE_H
 #define GHOSTDRAFT_ENGINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { BLOCK = 16, GROUP = 32, MAX_ROWS = 64, MAX_THREADS = 64 };
@@ -56,6 +57,10 @@ void gd_keep(Engine *engine, const int32_t *rows, int32_t n);
 // From any thread: ends the running pass before its next layer.
 void gd_interrupt(Engine *engine);
 void gd_truncate(Engine *engine, int32_t length);
+// A copy of what the kept tokens have left in the cache, and back into it, whatever it keeps then.
+size_t gd_state_bytes(const Engine *engine);
+void gd_save(Engine *engine, void *state);
+void gd_restore(Engine *engine, void *state, int32_t length);
 int32_t gd_length(const Engine *engine);
 
 #endif

@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int32, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int32, c_size_t, c_void_p
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import psutil
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
 from ghostdraft.models.types import (
+    CacheState,
     EngineUnavailable,
     FloatArray,
     IntArray,
@@ -74,6 +75,9 @@ def _engine() -> ctypes.CDLL:
     engine.gd_keep.argtypes, engine.gd_keep.restype = (c_void_p, c_void_p, c_int32), None
     engine.gd_truncate.argtypes, engine.gd_truncate.restype = (c_void_p, c_int32), None
     engine.gd_length.argtypes = (c_void_p,)
+    engine.gd_state_bytes.argtypes, engine.gd_state_bytes.restype = (c_void_p,), c_size_t
+    engine.gd_save.argtypes, engine.gd_save.restype = (c_void_p, c_void_p), None
+    engine.gd_restore.argtypes, engine.gd_restore.restype = (c_void_p, c_void_p, c_int32), None
     return engine
 
 
@@ -155,6 +159,14 @@ class CpuModel:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate {self.length} tokens to {length}")
         self._engine.gd_truncate(self._handle, length)
+
+    def save(self) -> CacheState:
+        state = np.empty(self._engine.gd_state_bytes(self._handle), np.uint8)
+        self._engine.gd_save(self._handle, state.ctypes.data)
+        return CacheState(self.length, state.nbytes, state)
+
+    def restore(self, state: CacheState) -> None:
+        self._engine.gd_restore(self._handle, state.content.ctypes.data, state.length)
 
     def close(self) -> None:
         if self._handle:

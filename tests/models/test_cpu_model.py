@@ -185,6 +185,20 @@ def test_a_warm_cache_equals_a_cold_one(model: CpuModel, alone: FloatArray, leng
 
 
 @every_shape
+@examples
+@given(length=st.integers(0, CONTEXT), other=st.integers(0, CONTEXT))
+def test_a_saved_cache_equals_a_cold_one(model: CpuModel, alone: FloatArray, length: int, other: int) -> None:
+    start(model, tokens(CONTEXT)[:length])
+    state = model.save()
+    start(model, tokens(other, seed=3))
+    for _ in range(2):
+        model.restore(state)
+        assert model.length == length
+        rest = tokens(CONTEXT)[length : length + 30]
+        assert not rest or np.array_equal(extend(model, rest), alone[length : length + 30])
+
+
+@every_shape
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("variant", variants())
 def test_threads_change_nothing(small: Checkpoint, variant: str, threads: int) -> None:

@@ -57,6 +57,17 @@ def test_truncating_equals_transformers_too(published: Published, model: Fallbac
     np.testing.assert_allclose(after, published.expected[length:], atol=CLOSE, rtol=0)
 
 
+@one_model
+def test_a_saved_cache_equals_a_cold_one(published: Published, model: FallbackModel) -> None:
+    run(model, tokens(10))
+    state = model.save()
+    run(model, tokens(30, seed=5))
+    for _ in range(2):
+        model.restore(state)
+        after = extend(model, tokens(LENGTH)[10:], chunk=9)
+        np.testing.assert_allclose(after, published.expected[10:], atol=CLOSE, rtol=0)
+
+
 @every_model
 @examples
 @given(parents=trees, before=st.sampled_from([0, 5, 20]), data=st.data())

@@ -107,6 +107,21 @@ def test_truncating_equals_a_fresh_run(small: Transformer, length: int) -> None:
     np.testing.assert_allclose(after, run(small, prompt[:length] + rest)[-5:], atol=CLOSE)
 
 
+@given(length=st.integers(0, 20), other=st.integers(1, 40))
+@settings(max_examples=10, deadline=None)
+def test_a_saved_cache_equals_a_fresh_run(small: Transformer, length: int, other: int) -> None:
+    start, rest = tokens(length), tokens(5, seed=2)
+    small.truncate(0)
+    if start:
+        extend(small, start)
+    state = small.save()
+    run(small, tokens(other, seed=3))
+    small.restore(state)
+    assert small.length == length
+    after = small.forward(rest, range(5)).logits
+    np.testing.assert_allclose(after, run(small, start + rest)[-5:], atol=CLOSE)
+
+
 def test_rows_that_were_not_kept_leave_no_trace(small: Transformer) -> None:
     run(small, tokens(10))
     expected = small.forward([3], [0]).logits
