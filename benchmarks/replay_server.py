@@ -41,6 +41,7 @@ class NotingEngine:
     """The engine, and what it did; the rows of an interrupted pass count as computed."""
 
     def __init__(self, engine: Engine, notes: TextIO) -> None:
+        self.note = engine.note
         self._engine = engine
         self._notes = notes
         self._model = CountingModel(engine.decoder.model)

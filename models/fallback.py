@@ -95,8 +95,9 @@ class FallbackModel:
     @torch.inference_mode()
     def save(self) -> CacheState:
         self._select(slice(0, self.length))
-        kept = copy.deepcopy(self._cache)
-        return CacheState(self.length, sum(layer.keys.nbytes + layer.values.nbytes for layer in kept.layers), kept)
+        kept: Any = copy.deepcopy(self._cache)
+        nbytes: int = sum(layer.keys.nbytes + layer.values.nbytes for layer in kept.layers)
+        return CacheState(self.length, nbytes, kept)
 
     @torch.inference_mode()
     def restore(self, state: CacheState) -> None:
