@@ -52,6 +52,11 @@ typedef struct {
   float *logits, *hidden;
 } Request;
 
+typedef struct { // an interrupted pass over a line of tokens, whose rows stand before `layer`; 0: none
+  int32_t layer, n;
+  int32_t tokens[MAX_ROWS];
+} Paused;
+
 typedef struct Variant {
   const char *name;
   bool (*runs_here)(void);
@@ -65,6 +70,8 @@ struct Engine {
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
+  int32_t first_layer, layer;     // the running pass: where it began, and where it is
+  Paused paused;
   Activations from_hidden, from_heads, from_mlp;
   float *x, *q, *k, *v, *scratch; // [MAX_ROWS][...]
   int16_t *queries;               // [MAX_ROWS][heads][head_dim]
@@ -338,15 +345,27 @@ static bool place_rows(Engine *e, const int32_t *parents, int n) { // parents an
   return true;
 }
 
+static bool goes_on(const Engine *e, const int32_t *tokens, const int32_t *parents, int n) {
+  return e->paused.layer && !parents && n == e->paused.n && memcmp(tokens, e->paused.tokens, n * sizeof *tokens) == 0;
+}
+
+static void pause(Engine *e, const int32_t *tokens, const int32_t *parents, int n) {
+  e->paused.layer = parents ? 0 : e->layer;
+  e->paused.n = n;
+  memcpy(e->paused.tokens, tokens, n * sizeof *tokens);
+}
+
 int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
                    int32_t n_logits, float *logits, float *hidden) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
   unsigned generation = team_open(&e->team);
   e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits, hidden};
+  e->first_layer = goes_on(e, tokens, parents, n) ? e->paused.layer : 0;
   atomic_store(&e->ended, false);
   atomic_store(&e->interrupted, false);
   team_run(&e->team, generation);
-  if (atomic_load(&e->ended)) return -2;
+  if (atomic_load(&e->ended)) return pause(e, tokens, parents, n), -2;
+  e->paused.layer = 0;
   if (hidden) memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float));
   return 0;
 }
@@ -369,6 +388,7 @@ static void move_row(Engine *e, int from, int to) {
 }
 
 void gd_keep(Engine *e, const int32_t *rows, int32_t n) {
+  e->paused.layer = 0;
   for (int i = 0; i < n; i++)
     if (rows[i] != i) move_row(e, e->length + rows[i], e->length + i);
   e->length += n;
@@ -405,11 +425,15 @@ void gd_save(Engine *e, void *state) { copy_state(e, state, false); }
 
 void gd_restore(Engine *e, void *state, int32_t length) {
   e->length = length;
+  e->paused.layer = 0;
   copy_state(e, state, true);
 }
 
 void gd_interrupt(Engine *e) { atomic_store(&e->interrupted, true); }
 
-void gd_truncate(Engine *e, int32_t length) { e->length = length; }
+void gd_truncate(Engine *e, int32_t length) {
+  if (length != e->length) e->paused.layer = 0;
+  e->length = length;
+}
 
 int32_t gd_length(const Engine *e) { return e->length; }

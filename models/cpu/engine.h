@@ -54,7 +54,8 @@ void gd_close(Engine *engine);
 int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
                    int32_t n_logits, float *logits, float *hidden);
 void gd_keep(Engine *engine, const int32_t *rows, int32_t n);
-// From any thread: ends the running pass before its next layer.
+// From any thread: ends the running pass before its next layer. The same tokens in a line behind the same kept ones then
+// go on from that layer.
 void gd_interrupt(Engine *engine);
 void gd_truncate(Engine *engine, int32_t length);
 // A copy of what the kept tokens have left in the cache, and back into it, whatever it keeps then.

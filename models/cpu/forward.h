@@ -421,8 +421,11 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
 }
 
 // All members see the same, as whoever has the one unit decides.
-static bool NAME(is_over)(Engine *e, Member *me) {
-  PHASE(me, 1, 1, unit, atomic_store(&e->ended, atomic_load(&e->interrupted)));
+static bool NAME(is_over)(Engine *e, Member *me, int layer) {
+  PHASE(me, 1, 1, unit, {
+    e->layer = layer;
+    atomic_store(&e->ended, atomic_load(&e->interrupted));
+  });
   return atomic_load(&e->ended);
 }
 
@@ -431,9 +434,9 @@ static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
-  for (int layer = 0; layer < c->layers; layer++) {
-    if (NAME(is_over)(e, me)) return;
+  if (e->first_layer == 0) PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
+  for (int layer = e->first_layer; layer < c->layers; layer++) {
+    if (NAME(is_over)(e, me, layer)) return;
     NAME(run_layer)(e, me, layer, r->n);
   }
   if (!r->n_logits) return;

@@ -6,7 +6,9 @@ import errno
 import json.encoder
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -252,6 +254,29 @@ def test_interruptions_at_any_time_leave_no_trace(small: Checkpoint) -> None:
     thread.join()
     assert ended > 0
     np.testing.assert_array_equal(run(model, tokens(40)), run(CpuModel(small.cpu_weights, CONTEXT, 1), tokens(40)))
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_an_interrupted_pass_goes_on_where_it_ended(tiny: Checkpoint, variant: str) -> None:
+    """Begun anew each time, no pass would ever end between two interruptions."""
+    token_ids = tokens(64, vocab=tiny.spec.shape.vocab)
+    whole, model = (CpuModel(tiny.cpu_weights, 64, 2, variant) for _ in range(2))
+    start(model, token_ids[:10])
+    started = time.perf_counter()
+    expected = run(whole, token_ids)[10:]
+    pause = (time.perf_counter() - started) / 5
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: [model.interrupt() for _ in iter(lambda: over.wait(pause), True)])
+    thread.start()
+    found = None
+    for _ in range(100):
+        with suppress(Interrupted):
+            found = model.forward(token_ids[10:], range(54)).logits.copy()
+            break
+    over.set()
+    thread.join()
+    assert found is not None
+    assert np.array_equal(found, expected)
 
 
 def test_an_interruption_between_two_passes_is_void(tiny: Checkpoint) -> None:
