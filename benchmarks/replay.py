@@ -50,7 +50,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Note:
     """What the engine did for the document's `version`, in tokens: `reused` stood in its cache, `computed` were read
-    or generated, or stood in a pass that was interrupted."""
+    or generated, or stood in a pass that was interrupted before and not gone on with."""
 
     version: int
     prompt: int

@@ -20,25 +20,29 @@ from ghostdraft.models.types import Interrupted, LanguageModel, Pass
 
 
 class CountingModel:
-    """The model, and how many rows stood in passes that were interrupted."""
+    """The model, and how many rows stood in interrupted passes that no later pass went on with."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self.interrupted = 0
+        self._paused: tuple[int, ...] = ()
+        self.lost = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def forward(self, token_ids: Sequence[int], *arguments: Any) -> Pass:
+        if self._paused != tuple(token_ids):
+            self.lost += len(self._paused)
+        self._paused = ()
         try:
             return self._model.forward(token_ids, *arguments)
         except Interrupted:
-            self.interrupted += len(token_ids)
+            self._paused = tuple(token_ids)
             raise
 
 
 class NotingEngine:
-    """The engine, and what it did; the rows of an interrupted pass count as computed."""
+    """The engine, and what it did; rows that an interrupted pass lost are noted with the next request."""
 
     def __init__(self, engine: Engine, notes: TextIO) -> None:
         self.note = engine.note
@@ -48,14 +52,14 @@ class NotingEngine:
         engine.decoder.model = cast(LanguageModel, self._model)
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
-        self._model.interrupted = 0
+        self._model.lost = 0
         completion = self._engine.complete(snapshot, budget, cancel)
         stats = completion.stats
         note = {
             "version": snapshot.version,
             "prompt": stats.prompt_tokens,
             "reused": stats.reused_tokens,
-            "computed": stats.read_tokens + stats.generated_tokens + self._model.interrupted,
+            "computed": stats.read_tokens + stats.generated_tokens + self._model.lost,
         }
         self._notes.write(json.dumps(note) + "\n")
         self._notes.flush()

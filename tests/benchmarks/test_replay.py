@@ -363,26 +363,29 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
+    note: str = ""
 
 
-def test_what_an_interrupted_pass_held_is_noted() -> None:
+@pytest.mark.parametrize("again", ["x = 1 + ", "y = 2 + "])
+def test_what_an_interrupted_pass_lost_is_noted(again: str) -> None:
     model = FakeModel(next_token_logits(256, lambda _tokens: ord("a")), 256)
     engine = Engine(
         FakeLoaded(ModelSpec("fake", "none", shape(256)), ByteTokenizer(), model), NoDrafter(), Sampling.GREEDY
     )
     notes = StringIO()
     noting = NotingEngine(engine, notes)
+    forward = model.forward
 
     def interrupted(*_arguments: object) -> Pass:
         raise Interrupted
 
-    noting.complete(Snapshot("file:///a.py", 1, "python", "x = 1 + ", 8), Budget(2), threading.Event())
-    engine.decoder.forget()
-    model.forward = interrupted  # type: ignore[method-assign]
-    noting.complete(Snapshot("file:///a.py", 2, "python", "x = 1 + ", 8), Budget(2), threading.Event())
-    whole, broken = (Note(**json.loads(line)) for line in notes.getvalue().splitlines())
-    assert (whole.version, broken.version) == (1, 2)
-    assert whole.computed > whole.prompt - 1 == broken.computed, "the second prompt was one pass, which brought nothing"
+    for version, text in enumerate(("x = 1 + ", again)):
+        model.forward = forward if version else interrupted  # type: ignore[method-assign]
+        noting.complete(Snapshot("file:///a.py", version, "python", text, 8), Budget(2), threading.Event())
+    broken, whole = (Note(**json.loads(line)) for line in notes.getvalue().splitlines())
+    assert (broken.version, broken.computed) == (0, 0)
+    lost = 0 if again == "x = 1 + " else whole.prompt - 1
+    assert whole.computed == whole.prompt - 1 + 2 + lost
 
 
 @pytest.mark.model("tiny")
