@@ -51,8 +51,8 @@ static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j,
   __m256i packed = _mm256_loadu_si256(at + j % 4 * 2);
   __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
   if (bits == 4) return quants;
-  __m256i upper = _mm256_loadu_si256(at + 8 + (bits == 6 && high ? 2 : 0));
-  const int left = bits == 5 ? 4 - j : 4 - j % 4 * 2;
+  const int place = j * (bits - 4), left = 4 - place % 8; // see upper_at
+  __m256i upper = _mm256_loadu_si256(at + 8 + place / 8 * 2);
   upper = left > 0 ? _mm256_slli_epi16(upper, left) : _mm256_srli_epi16(upper, -left);
   return _mm256_or_si256(quants, _mm256_and_si256(upper, _mm256_set1_epi8(bits == 5 ? 16 : 48)));
 }

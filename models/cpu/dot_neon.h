@@ -12,12 +12,9 @@ static inline INLINE uint8x16_t NAME(quants)(const uint8_t *group, int bits, int
   if (bits == 8) return veorq_u8(packed, vdupq_n_u8(128));
   uint8x16_t nibble = column < 4 ? vandq_u8(packed, vdupq_n_u8(15)) : vshrq_n_u8(packed, 4);
   if (bits == 4) return nibble;
-  if (bits == 6) {
-    uint8x16_t upper = vshlq_u8(vld1q_u8(group + 256 + column / 4 * 64 + quarter * 16), vdupq_n_s8((int8_t)(4 - column % 4 * 2)));
-    return vorrq_u8(nibble, vandq_u8(upper, vdupq_n_u8(48)));
-  }
-  uint8x16_t fifth = vandq_u8(vshlq_u8(vld1q_u8(group + 256 + quarter * 16), vdupq_n_s8((int8_t)-column)), vdupq_n_u8(1));
-  return vorrq_u8(nibble, vshlq_n_u8(fifth, 4));
+  const int place = column * (bits - 4); // see upper_at
+  uint8x16_t upper = vshlq_u8(vld1q_u8(group + 256 + place / 8 * 64 + quarter * 16), vdupq_n_s8((int8_t)(4 - place % 8)));
+  return vorrq_u8(nibble, vandq_u8(upper, vdupq_n_u8(bits == 5 ? 16 : 48)));
 }
 
 // The products of column groups [from, to) of one group.

@@ -34,10 +34,10 @@ static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q
     ADD(w_or(HIGH(2), FIFTH(w_right(fifth, 2))), 6);
     ADD(w_or(HIGH(3), FIFTH(w_right(fifth, 3))), 7);
   } else if (bits == 6) {
-    W upper = w_load(group + 256 + from / 4 * 64), nibble = w_set8(15);
+    W upper = w_load(group + 256 + from / 4 * 64);
     for (int k = 0; k < 4; k++) {
-      W packed = w_load(group + k * 64), two = k < 2 ? w_left(upper, 4 - 2 * k) : w_right(upper, 2 * k - 4);
-      ADD(w_or(w_and(from ? w_right(packed, 4) : packed, nibble), UPPER(two)), from + k);
+      W two = k < 2 ? w_left(upper, 4 - 2 * k) : w_right(upper, 2 * k - 4);
+      ADD(w_or(from ? HIGH(k) : LOW(k), UPPER(two)), from + k);
     }
   } else {
     for (int j = from; j < to; j++) ADD(w_load(group + j * 64), j);

@@ -123,12 +123,17 @@ static inline const float *rope_row(const Engine *e, int row) {
   return e->config.rope + (size_t)(e->length + e->depth[row]) * e->config.head_dim;
 }
 
+// The bits of a quant of 5 or 6 above the lowest four.
+static inline int upper_at(const uint8_t *group, int bits, int run, int byte) {
+  int at = run * (bits - 4);
+  return group[256 + at / 8 * 64 + byte] >> at % 8 & ((1 << (bits - 4)) - 1);
+}
+
 static int quant_at(const uint8_t *group, int bits, int column, int row) {
   int run = column / 4, byte = row * 4 + column % 4;
   if (bits == 8) return group[run * 64 + byte];
   int low = group[(run & 3) * 64 + byte] >> (run & 4) & 15;
-  if (bits == 5) return low | (group[256 + byte] >> run & 1) << 4;
-  return bits == 6 ? low | (group[256 + run / 4 * 64 + byte] >> run % 4 * 2 & 3) << 4 : low;
+  return bits == 4 ? low : low | upper_at(group, bits, run, byte) << 4;
 }
 
 static void embed(const Matrix *w, int token, float *x, int n) {
