@@ -31,7 +31,7 @@ from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.types import EngineUnavailable, Shape
 
 MAGIC = b"gdraft\r\n"
-VERSION = 4
+VERSION = 5
 _CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
 _PREAMBLE = struct.Struct("<8sII")

@@ -123,17 +123,20 @@ static inline const float *rope_row(const Engine *e, int row) {
   return e->config.rope + (size_t)(e->length + e->depth[row]) * e->config.head_dim;
 }
 
-// The bits of a quant of 5 or 6 above the lowest four.
-static inline int upper_at(const uint8_t *group, int bits, int run, int byte) {
-  int at = run * (bits - 4);
-  return group[256 + at / 8 * 64 + byte] >> at % 8 & ((1 << (bits - 4)) - 1);
-}
+// How many bits of a quant find no room in a byte beside another quant.
+static inline int bits_apart(int bits) { return 2 * bits - 8; }
 
-static int quant_at(const uint8_t *group, int bits, int column, int row) {
-  int run = column / 4, byte = row * 4 + column % 4;
-  if (bits == 8) return group[run * 64 + byte];
-  int low = group[(run & 3) * 64 + byte] >> (run & 4) & 15;
-  return bits == 4 ? low : low | upper_at(group, bits, run, byte) << 4;
+// Bits [from, to).
+static inline int mask_of(int from, int to) { return (1 << to) - (1 << from); }
+
+// Quant number `byte` of column group j.
+static int quant_at(const uint8_t *group, int bits, int j, int byte) {
+  if (bits == 8) return group[j * 64 + byte];
+  int packed = group[j % 4 * 64 + byte];
+  if (j < 4) return packed & mask_of(0, bits);
+  int apart = bits_apart(bits), at = (j - 4) * apart;
+  int upper = apart ? group[256 + at / 8 * 64 + byte] >> at % 8 & mask_of(0, apart) : 0;
+  return packed >> bits | upper << (8 - bits);
 }
 
 static void embed(const Matrix *w, int token, float *x, int n) {
@@ -142,7 +145,7 @@ static void embed(const Matrix *w, int token, float *x, int n) {
   for (int c = 0; c < n; c++) {
     const uint8_t *group = b.data + (size_t)(c / GROUP) * b.stride;
     float scale = scale_at(&b, group + b.scales_at, c % GROUP / b.scale_columns, row);
-    x[c] = (float)(quant_at(group, b.bits, c % GROUP, row) - b.zero) * scale;
+    x[c] = (float)(quant_at(group, b.bits, c % GROUP / 4, row * 4 + c % 4) - b.zero) * scale;
     if (b.minima_at) x[c] += scale_at(&b, group + b.minima_at, 0, row);
   }
 }

@@ -48,8 +48,7 @@ static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activation
 static void NAME(multiply)(Member *me, const NAME(Product) *products, int count, const Activations *x, int m) {
   int total = 0;
   for (int i = 0; i < count; i++) total += blocks_of(products[i].w);
-  int share = total / (me->team->size * 8) > 1 ? total / (me->team->size * 8) : 1;
-  PHASE(me, share, total, unit, {
+  PHASE(me, total, unit, {
     int i = 0, b = unit;
     for (; b >= blocks_of(products[i].w); i++) b -= blocks_of(products[i].w);
     NAME(multiply_block)(&products[i], b, x, m);
@@ -114,7 +113,7 @@ static void NAME(normalise)(const float *x, const float *weight, int n, float ep
 
 static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m, int paired) {
   int n = e->config.hidden;
-  PHASE(me, 1, m, i, {
+  PHASE(me, m, i, {
     float *y = e->scratch + (size_t)i * n;
     NAME(normalise)(e->x + (size_t)(rows ? rows[i] : i) * n, weight, n, e->config.rms_eps, y);
     for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g, paired);
@@ -149,8 +148,7 @@ static void NAME(gate_group)(const float *const gate[2], const float *const up[2
 
 // Gate and up side by side, 32 columns of the MLP at a time, so that nothing in between is ever written to memory.
 static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
-  int groups = e->config.mlp / GROUP, share = groups / (me->team->size * 8) > 1 ? groups / (me->team->size * 8) : 1;
-  PHASE(me, share, groups, g, {
+  PHASE(me, e->config.mlp / GROUP, g, {
     float sums[4][MAX_ROWS * BLOCK];
     for (int i = 0; i < 4; i++) {
       Block block = block_of(i < 2 ? &l->gate : &l->up, g * 2 + i % 2);
@@ -217,7 +215,7 @@ static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int hea
 
 static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   int queries = e->config.heads, heads = queries + e->config.kv_heads;
-  PHASE(me, 2, m * heads, unit, {
+  PHASE(me, m * heads, unit, {
     int row = unit / heads, head = unit % heads;
     head < queries ? NAME(turn_query)(e, row, head) : NAME(store_key)(e, layer, row, head - queries);
   });
@@ -398,7 +396,7 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   while (rows > 1 && (m + rows - 1) / rows * c->kv_heads < 2 * me->team->size) rows = (rows + 1) / 2;
   if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
   int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
-  PHASE(me, 1, tiles * c->kv_heads * pieces, unit, {
+  PHASE(me, tiles * c->kv_heads * pieces, unit, {
     int row = unit / pieces % tiles * rows, kv = unit / pieces / tiles, first = unit % pieces * heads; // near in time, the same keys
     NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
   });
@@ -422,7 +420,7 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
 
 // All members see the same, as whoever has the one unit decides.
 static bool NAME(is_over)(Engine *e, Member *me) {
-  PHASE(me, 1, 1, unit, atomic_store(&e->ended, atomic_load(&e->interrupted)));
+  PHASE(me, 1, unit, atomic_store(&e->ended, atomic_load(&e->interrupted)));
   return atomic_load(&e->ended);
 }
 
@@ -431,7 +429,7 @@ static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
+  PHASE(me, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
   for (int layer = 0; layer < c->layers; layer++) {
     if (NAME(is_over)(e, me)) return;
     NAME(run_layer)(e, me, layer, r->n);
