@@ -114,9 +114,17 @@ static inline int16_t *key_block(const Engine *e, int layer, int head, int slot)
   return e->keys + cache_row(e, layer, head, slot / 16 * 16) * e->config.head_dim;
 }
 
-// Of two values, number i of both beside each other: [head_dim][2].
-static inline int16_t *value_pair(const Engine *e, int layer, int head, int slot) {
-  return e->values + cache_row(e, layer, head, slot / 2 * 2) * e->config.head_dim;
+static inline int16_t *key_at(const Engine *e, int layer, int head, int slot, int i) {
+  return key_block(e, layer, head, slot) + i / 2 * 32 + slot % 16 * 2 + i % 2;
+}
+
+// Of EXACT_KEYS values 16 numbers from `at` on, those of two values beside each other: [EXACT_KEYS / 2][16][2].
+static inline int16_t *value_block(const Engine *e, int layer, int head, int slot, int at) {
+  return e->values + cache_row(e, layer, head, slot / EXACT_KEYS * EXACT_KEYS) * e->config.head_dim + at / 16 * 16 * EXACT_KEYS;
+}
+
+static inline int16_t *value_at(const Engine *e, int layer, int head, int slot, int i) {
+  return value_block(e, layer, head, slot, i) + slot % EXACT_KEYS / 2 * 32 + i % 16 * 2 + slot % 2;
 }
 
 static inline const float *rope_row(const Engine *e, int row) {
@@ -269,8 +277,11 @@ static const Variant *variant_named(const char *name) {
 
 // ---- the engine
 
-static void *room(size_t bytes) { // zeroed on first touch, on a cache line
-  void *memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
+// On a cache line; what was never written there may be read, but counts for nothing.
+static void *untouched(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
+
+static void *room(size_t bytes) { // zeroed
+  void *memory = untouched(bytes);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
@@ -294,8 +305,8 @@ static bool make_buffers(Engine *e) {
   e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
-  e->keys = calloc(cache * c->head_dim, sizeof(int16_t)), e->values = calloc(cache * c->head_dim, sizeof(int16_t));
-  e->key_scale = calloc(cache, sizeof(float)), e->value_scale = calloc(cache, sizeof(float));
+  e->keys = untouched(cache * c->head_dim * sizeof(int16_t)), e->values = untouched(cache * c->head_dim * sizeof(int16_t));
+  e->key_scale = untouched(cache * sizeof(float)), e->value_scale = untouched(cache * sizeof(float));
   bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);
   size_t scores = ATTEND_ROWS * ATTEND_HEADS * room_for_scores(e);
   for (int i = 0; i < c->threads; i++) {
@@ -360,12 +371,9 @@ int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int
 }
 
 static void move_head(Engine *e, int layer, int head, int from, int to) {
-  int d = e->config.head_dim;
-  const int16_t *key = key_block(e, layer, head, from) + from % 16 * 2, *value = value_pair(e, layer, head, from) + from % 2;
-  int16_t *key_to = key_block(e, layer, head, to) + to % 16 * 2, *value_to = value_pair(e, layer, head, to) + to % 2;
-  for (int i = 0; i < d; i++) {
-    key_to[i / 2 * 32 + i % 2] = key[i / 2 * 32 + i % 2];
-    value_to[i * 2] = value[i * 2];
+  for (int i = 0; i < e->config.head_dim; i++) {
+    *key_at(e, layer, head, to, i) = *key_at(e, layer, head, from, i);
+    *value_at(e, layer, head, to, i) = *value_at(e, layer, head, from, i);
   }
   e->key_scale[cache_row(e, layer, head, to)] = e->key_scale[cache_row(e, layer, head, from)];
   e->value_scale[cache_row(e, layer, head, to)] = e->value_scale[cache_row(e, layer, head, from)];

@@ -205,12 +205,12 @@ static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
 static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, slot = e->length + row;
   float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
-  int16_t *keys = key_block(e, layer, head, slot) + slot % 16 * 2, *values = value_pair(e, layer, head, slot) + slot % 2, rounded[256];
+  int16_t rounded[256];
   NAME(rotate)(k, rope_row(e, row), d);
   e->key_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(k, d, KEY_TOP, rounded);
-  for (int i = 0; i < d; i += 2) memcpy(keys + i * 16, rounded + i, 2 * sizeof *keys);
+  for (int i = 0; i < d; i++) *key_at(e, layer, head, slot, i) = rounded[i];
   e->value_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(v, d, VALUE_TOP, rounded);
-  for (int i = 0; i < d; i++) values[i * 2] = rounded[i];
+  for (int i = 0; i < d; i++) *value_at(e, layer, head, slot, i) = rounded[i];
 }
 
 static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
@@ -313,12 +313,13 @@ static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Q
   VI sum[4][16 / LANES];
   for (int h = 0; h < count; h++)
     for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
-  for (int pair = 0; pair < pairs; pair++)
-    for (int j = 0; j < 16 / LANES; j++) {
-      VI value = v_load_pairs(values + ((size_t)pair * d + at + j * LANES) * 2);
-      if (first == 0 && j == 0) __builtin_prefetch(values + ((size_t)(pair + EXACT_KEYS / 2) * d + at) * 2);
-      for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + pair * 2));
-    }
+  for (int block = 0; block < pairs; block += EXACT_KEYS / 2, values += EXACT_KEYS * d)
+    for (int pair = 0; pair < EXACT_KEYS / 2 && block + pair < pairs; pair++)
+      for (int j = 0; j < 16 / LANES; j++) {
+        VI value = v_load_pairs(values + (pair * 16 + j * LANES) * 2);
+        if (first == 0 && j == 0) __builtin_prefetch(values + (pair + EXACT_KEYS) * 32);
+        for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + (block + pair) * 2));
+      }
   for (int h = 0; h < count; h++)
     for (int j = 0; j < 16 / LANES; j++) {
       float *to = a->mixed[first + h] + at + j * LANES;
@@ -329,8 +330,8 @@ static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Q
 // The keys of slots [slot, end), whose weights stand at `from`.
 static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
   const int d = e->config.head_dim, pairs = (end - slot + 1) / 2;
-  const int16_t *values = value_pair(e, layer, kv, slot);
-  for (int at = 0; at < d; at += 16)
+  for (int at = 0; at < d; at += 16) {
+    const int16_t *values = value_block(e, layer, kv, slot, at);
     for (int h = 0; h < a->count; h += 4)
       switch (a->count - h) {
       case 1: NAME(mix16)(values, d, a, h, from, pairs, at, 1); break;
@@ -338,6 +339,7 @@ static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end
       case 3: NAME(mix16)(values, d, a, h, from, pairs, at, 3); break;
       default: NAME(mix16)(values, d, a, h, from, pairs, at, 4);
       }
+  }
 }
 
 static void NAME(mix)(const Engine *e, int layer, int kv, int end, const NAME(Queries) *a) {
