@@ -9,6 +9,7 @@
 #include "threads.h"
 
 #define INLINE __attribute__((always_inline))
+#define LOG2_E 1.44269504f
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
 // Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
 enum { EXACT_DIMS = 32, QUERY_TOP = 8191, KEY_TOP = 8191 };

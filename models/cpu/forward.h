@@ -120,19 +120,16 @@ static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, con
   });
 }
 
-// e^x within 2 ulp or so: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients).
-static inline INLINE V NAME(exp)(V x) {
-  x = v_max(x, v_set(-87));
-  V shifted = v_fma(x, v_set(1.44269504f), v_set(12582912.0f)), n = shifted - v_set(12582912.0f);
-  V r = v_fma(n, v_set(-0.693359375f), x);
-  r = v_fma(n, v_set(2.12194440e-4f), r);
-  V p = v_fma(v_set(1.9875691500e-4f), r, v_set(1.3981999507e-3f));
-  p = v_fma(p, r, v_set(8.3334519073e-3f));
-  p = v_fma(p, r, v_set(4.1665795894e-2f));
-  p = v_fma(p, r, v_set(1.6666665459e-1f));
-  p = v_fma(p, r, v_set(5.0000001201e-1f));
-  p = v_fma(p * r, r, r + v_set(1));
-  return (V)((VI)p + (((VI)shifted - 0x4B400000) << 23));
+// 2^x: 2^n times a polynomial on [-0.5, 0.5], within 3e-6 of it (fitted with Remez' algorithm); what becomes of it has 14
+// bits or 8. x below -126 counts as -126.
+static inline INLINE V NAME(exp2)(V x) {
+  x = v_max(x, v_set(-126));
+  V shifted = x + v_set(12582912.0f), r = x - (shifted - v_set(12582912.0f)); // see v_round
+  V p = v_fma(v_set(9.57010221e-3f), r, v_set(5.59178591e-2f));
+  p = v_fma(p, r, v_set(2.40247443e-1f));
+  p = v_fma(p, r, v_set(6.93121791e-1f));
+  p = v_fma(p, r, v_set(9.99999285e-1f));
+  return (V)((VI)p + ((VI)shifted << 23));
 }
 
 // silu(gate) * up of 32 columns of a row, 16 and 16, quantised.
@@ -141,7 +138,7 @@ static void NAME(gate_group)(const float *const gate[2], const float *const up[2
   for (int half = 0; half < 2; half++)
     for (int i = 0; i < BLOCK; i += LANES) {
       V x = v_load(gate[half] + i);
-      v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up[half] + i));
+      v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp2)(v_min(x * v_set(-LOG2_E), v_set(126)))) * v_load(up[half] + i));
     }
   NAME(quantise32)(product, to, row, g, paired);
 }
@@ -199,7 +196,7 @@ static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
   int d = e->config.head_dim, at = row * e->config.heads + head;
   float *q = e->q + (size_t)at * d;
   NAME(rotate)(q, rope_row(e, row), d);
-  e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) / sqrtf((float)d);
+  e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) * LOG2_E / sqrtf((float)d); // for exp2
 }
 
 static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
@@ -273,7 +270,7 @@ typedef struct { // of the values: kept ones in whole groups of EXACT_KEYS, then
   int from; // where the latter begin
 } NAME(Scales);
 
-// exp(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs e^-87 in
+// 2^(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs 2^-126 in
 // it, which is nothing beside the largest one's 1. Each is then multiplied with its value's scale; *top is the largest.
 static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales) *scales, float *top) {
   const int padded = (n + 15) / 16 * 16;
@@ -284,7 +281,7 @@ static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales)
   for (int i = 0; i < padded; i += 16) {
     const float *scale = i < scales->from ? scales->kept + i : scales->near + (i - scales->from);
     for (int j = 0; j < 16 / LANES; j++) {
-      V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(most));
+      V weight = NAME(exp2)(v_load(scores + i + j * LANES) - v_set(most));
       sum[j] += weight;
       weight *= v_load(scale + j * LANES);
       largest[j] = v_max(largest[j], weight);
@@ -399,7 +396,7 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
   int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
   PHASE(me, tiles * c->kv_heads * pieces, unit, {
-    int row = unit / pieces % tiles * rows, kv = unit / pieces / tiles, first = unit % pieces * heads; // near in time, the same keys
+    int row = unit / pieces / c->kv_heads * rows, kv = unit / pieces % c->kv_heads, first = unit % pieces * heads;
     NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
   });
 }
