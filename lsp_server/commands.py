@@ -38,8 +38,7 @@ class LogLevel(StrEnum):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        with told():
-            typer.echo(f"ghostdraft {__version__}")
+        typer.echo(f"ghostdraft {__version__}")
         raise typer.Exit
 
 

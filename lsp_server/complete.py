@@ -46,26 +46,26 @@ def complete(wish: Wish) -> None:
     cursor = find_cursor(wish.place)
     options = _options(wish, cursor)
     budget = Budget(wish.max_tokens or options.budgets.of(cursor.document.language_id).max_tokens)
-    if (refusal := options.policy.refusal(cursor.snapshot)) is not None:
-        if wish.as_json:
-            _print_json(cursor, _refused(cursor), options)
+    refusal = options.policy.refusal(cursor.snapshot)
+    completion = _completed(cursor, budget, options, wish) if refusal is None else _refused(cursor)
+    outcome = Outcome(cursor, completion, options.model, options.drafter)
+    if wish.as_json:
+        typer.echo(complete_view.as_json(outcome))
+    if refusal is not None:
         raise BadInput(refusal)
+    if not wish.as_json:
+        complete_view.show(outcome)
+
+
+def _completed(cursor: Cursor, budget: Budget, options: Options, wish: Wish) -> Completion:
     engine = _load(options, wish)
     with _waiting(f"{options.model} is writing"):
-        completion = engine.complete(cursor.snapshot, budget, threading.Event())
-    if wish.as_json:
-        _print_json(cursor, completion, options)
-    else:
-        complete_view.show(Outcome(cursor, completion, options.model, options.drafter))
+        return engine.complete(cursor.snapshot, budget, threading.Event())
 
 
 def _refused(cursor: Cursor) -> Completion:
     at = cursor.snapshot.cursor
     return Completion("", at, at, StopReason.OFF, DecodeStats())
-
-
-def _print_json(cursor: Cursor, completion: Completion, options: Options) -> None:
-    typer.echo(complete_view.as_json(Outcome(cursor, completion, options.model, options.drafter)))
 
 
 def find_cursor(place: str) -> Cursor:
@@ -109,14 +109,16 @@ def _options(wish: Wish, cursor: Cursor) -> Options:
     chosen = {"model": wish.model, "drafter": wish.drafter}
     settings, problems = user_settings({key: value for key, value in chosen.items() if value is not None})
     path = path_of(cursor.document.uri)
-    workspace = (
-        next((folder for folder in path.parents if os.path.exists(folder / WORKSPACE_FILE)), None) if path else None
-    )
-    if workspace is not None:
+    for workspace in _workspaces(path)[:1]:
         problems += settings.add_folder(workspace)
     for problem in problems:
         typer.echo(f"ghostdraft: {problem}", err=True)
     return settings.options(path)
+
+
+def _workspaces(path: Path | None) -> list[Path]:
+    """The folders above the file that have settings of their own, the nearest first."""
+    return [folder for folder in (path.parents if path else ()) if os.path.exists(folder / WORKSPACE_FILE)]
 
 
 def _load(options: Options, wish: Wish) -> Engine:

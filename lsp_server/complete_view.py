@@ -94,8 +94,8 @@ def _lines(outcome: Outcome, ghost: str | None) -> list[Text]:
     count = document.line_count - (document.line(document.line_count - 1) == "")
     before, after = range(max(0, at - AROUND), at), range(at + 1, min(count, at + 1 + AROUND))
     written = list(_completed(outcome, ghost).split("\n", allow_blank=True))
-    around = [[Text(_clipped(document.line(number), SIGHT)) for number in numbers] for numbers in (before, after)]
-    lines = [*around[0], *written, *around[1]]
+    near = [Text(_clipped(document.line(number))) for number in (*before, *after)]
+    lines = [*near[: len(before)], *written, *near[len(before) :]]
     numbers = [*before, at, *[None] * (len(written) - 1), *after]
     return [Text.assemble((_gutter(number), "dim"), line) for number, line in zip(numbers, lines, strict=True)]
 
@@ -110,14 +110,14 @@ def _completed(outcome: Outcome, ghost: str | None) -> Text:
     from rich.text import Text
 
     line = outcome.cursor.document.line(outcome.cursor.point.line)
-    completed = Text(_clipped(line[: outcome.cursor.point.column][::-1], SIGHT)[::-1])
+    completed = Text(_clipped(line[: outcome.cursor.point.column][::-1])[::-1])
     for piece, new in _pieces(outcome.completion.text, line[outcome.cursor.point.column : outcome.end.column]):
         completed.append(piece if ghost or not new else f"«{piece}»", style=ghost if new else None)
-    return completed.append(_clipped(line[outcome.end.column :], SIGHT))
+    return completed.append(_clipped(line[outcome.end.column :]))
 
 
-def _clipped(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + "…"
+def _clipped(text: str) -> str:
+    return text if len(text) <= SIGHT else text[:SIGHT] + "…"
 
 
 def _pieces(text: str, replaced: str) -> list[tuple[str, bool]]:

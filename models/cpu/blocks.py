@@ -82,13 +82,12 @@ def _pack_runs(groups: Bytes, bits: int) -> Bytes:
     """[blocks, groups, 8 column groups, 16 rows, 4 columns] to the runs of 64 bytes that engine.h draws."""
     if bits == 8:
         return groups
-    nibbles = groups & np.uint8(15)
-    runs = nibbles[:, :, :4] | nibbles[:, :, 4:] << np.uint8(4)
+    runs = groups[:, :, :4] | groups[:, :, 4:] << np.uint8(bits)
     if bits == 4:
         return runs
-    uppers = (groups >> 4).reshape(*groups.shape[:2], bits - 4, -1, *groups.shape[3:])  # by the run that holds them
-    shifts = np.arange(uppers.shape[3], dtype=np.uint8)[:, None, None] * np.uint8(bits - 4)
-    return np.concatenate([runs, np.bitwise_or.reduce(uppers << shifts, axis=3)], axis=2)
+    apart = (groups[:, :, 4:] >> (8 - bits)).reshape(*groups.shape[:2], bits - 4, -1, *groups.shape[3:])  # by run
+    shifts = np.arange(apart.shape[3], dtype=np.uint8)[:, None, None] * np.uint8(2 * bits - 8)
+    return np.concatenate([runs, np.bitwise_or.reduce(apart << shifts, axis=3)], axis=2)
 
 
 def _pack_scales(scales: Scales, padding: tuple[tuple[int, int], ...]) -> Bytes:

@@ -31,7 +31,7 @@ from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.types import EngineUnavailable, Shape
 
 MAGIC = b"gdraft\r\n"
-VERSION = 5
+VERSION = 6
 _CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
 ARCHITECTURES = ("llama", "qwen2")

@@ -44,22 +44,16 @@ static inline INLINE NAME(Sums) NAME(first_sums)(const int16_t *first, int R) {
 
 // Half of column group j of a group's quants, as bytes.
 static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j, int half) {
-  const __m256i nibble = _mm256_set1_epi8(15);
-  const int high = j >= 4;
   const __m256i *at = (const __m256i *)(group + half * 32);
   if (bits == NAME(BYTES)) return _mm256_loadu_si256(at + j * 2);
   __m256i packed = _mm256_loadu_si256(at + j % 4 * 2);
-  __m256i quants = _mm256_and_si256(high ? _mm256_srli_epi16(packed, 4) : packed, nibble);
-  if (bits == 4) return quants;
-  __m256i upper = _mm256_loadu_si256(at + 8 + (bits == 6 && high ? 2 : 0));
-  const int left = bits == 5 ? 4 - j : 4 - j % 4 * 2;
+  if (j < 4) return _mm256_and_si256(packed, _mm256_set1_epi8(mask_of(0, bits)));
+  __m256i lower = _mm256_and_si256(_mm256_srli_epi16(packed, bits), _mm256_set1_epi8(mask_of(0, 8 - bits)));
+  if (bits == 4) return lower;
+  const int place = (j - 4) * bits_apart(bits), left = 8 - bits - place % 8; // see quant_at
+  __m256i upper = _mm256_loadu_si256(at + 8 + place / 8 * 2);
   upper = left > 0 ? _mm256_slli_epi16(upper, left) : _mm256_srli_epi16(upper, -left);
-  return _mm256_or_si256(quants, _mm256_and_si256(upper, _mm256_set1_epi8(bits == 5 ? 16 : 48)));
-}
-
-static inline INLINE void NAME(unpack)(const uint8_t *group, uint8_t *quants, int bits) {
-  UNROLL(8) for (int j = 0; j < 8; j++)
-    UNROLL(2) for (int half = 0; half < 2; half++) _mm256_store_si256((__m256i *)quants + j * 2 + half, NAME(column)(group, bits, j, half));
+  return _mm256_or_si256(lower, _mm256_and_si256(upper, _mm256_set1_epi8(mask_of(8 - bits, bits))));
 }
 
 // `sums` and the products of one group, or of its part that has scales of its own; quants as the file has them, or as
@@ -102,6 +96,20 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
   return _mm256_mul_ps(unit, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(multiples)));
 }
 
+// A group unpacked: its quants as bytes, and its scales and minima as floats.
+typedef struct {
+  uint8_t quants[512];
+  float scales[2][BLOCK], minima[BLOCK];
+} NAME(Unpacked);
+
+static inline INLINE void NAME(unpack)(const Block *w, const uint8_t *group, NAME(Unpacked) *to, int bits, int minima) {
+  for (int half = 0; half < 2; half++) {
+    UNROLL(8) for (int j = 0; j < 8; j++) _mm256_store_si256((__m256i *)to->quants + j * 2 + half, NAME(column)(group, bits, j, half));
+    for (int part = 0; part < (bits == 6 ? 2 : 1); part++) _mm256_store_ps(to->scales[part] + half * 8, NAME(scales)(w, group + w->scales_at, part, half));
+    if (minima) _mm256_store_ps(to->minima + half * 8, NAME(scales)(w, group + w->minima_at, 0, half));
+  }
+}
+
 // total + scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
 static inline INLINE __m256 NAME(scaled)(__m256 total, __m256i sum, __m256 scale, __m256 x_scale, __m256 x_sum, __m256 minimum, int zero, int minima) {
   __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), x_scale);
@@ -112,8 +120,8 @@ static inline INLINE __m256 NAME(scaled)(__m256 total, __m256i sum, __m256 scale
 
 typedef struct { // what a tile of rows is multiplied with: some groups of a block
   const Block *block;
-  const uint8_t *quants; // of the first group, as the file has them, or as BYTES
-  int stride, from, to;
+  const NAME(Unpacked) *unpacked; // of each group, or NULL
+  int from, to;
 } NAME(Span);
 
 // A share of the weights of the span after this one is asked for ahead of its use.
@@ -138,18 +146,21 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
   y += row * BLOCK;
   for (int i = 0; i < R; i++) totals.low[i] = _mm256_loadu_ps(y + i * BLOCK), totals.high[i] = _mm256_loadu_ps(y + i * BLOCK + 8);
   for (int g = span->from; g < span->to; g++) {
-    const uint8_t *group = w->data + (size_t)g * w->stride, *quants = span->quants + (size_t)(g - span->from) * span->stride;
+    const NAME(Unpacked) *unpacked = span->unpacked + (g - span->from);
+    const uint8_t *group = w->data + (size_t)g * w->stride, *quants = form == bits ? group : unpacked->quants;
     const float *x_scale = &SCALE(x, row, g), *x_sum = &SCALED_SUM(x, row, g);
     NAME(ask_ahead)(w, group, g >= first && g < last);
     for (int part = 0; part < parts; part++) {
-      const uint8_t *scales = group + w->scales_at, *smallest = minima ? group + w->minima_at : scales;
       NAME(Sums) sums = NAME(products)(quants, x, row, g, bits, form, part, R);
-      __m256 low = NAME(scales)(w, scales, part, 0), high = NAME(scales)(w, scales, part, 1);
-      __m256 low_minimum = NAME(scales)(w, smallest, 0, 0), high_minimum = NAME(scales)(w, smallest, 0, 1);
+      __m256 scale[2], minimum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+      for (int half = 0; half < 2; half++) {
+        scale[half] = form == bits ? NAME(scales)(w, group + w->scales_at, part, half) : _mm256_load_ps(unpacked->scales[part] + half * 8);
+        if (minima) minimum[half] = form == bits ? NAME(scales)(w, group + w->minima_at, 0, half) : _mm256_load_ps(unpacked->minima + half * 8);
+      }
       for (int i = 0; i < R; i++) {
-        __m256 scale = _mm256_set1_ps(x_scale[i]), sum = _mm256_set1_ps(x_sum[i]);
-        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], low, scale, sum, low_minimum, zero, minima);
-        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], high, scale, sum, high_minimum, zero, minima);
+        __m256 size = _mm256_set1_ps(x_scale[i]), sum = _mm256_set1_ps(x_sum[i]);
+        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], scale[0], size, sum, minimum[0], zero, minima);
+        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], scale[1], size, sum, minimum[1], zero, minima);
       }
     }
   }
@@ -168,15 +179,13 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
   const int unpacks = bits < 8 && m > (bits == 4 ? 2 : 1) * NAME(TILE); // pays from so many rows on
-  const int form = unpacks || bits == 8 ? NAME(BYTES) : bits;
-  uint8_t unpacked[SPAN * 512] __attribute__((aligned(64)));
+  NAME(Unpacked) unpacked[SPAN] __attribute__((aligned(64)));
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;
-    NAME(Span) span = {w, groups, w->stride, from, from + SPAN < w->groups ? from + SPAN : w->groups};
-    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(groups + g * w->stride, unpacked + g * 512, bits);
-    if (unpacks) span.quants = unpacked, span.stride = 512;
-    if (form == NAME(BYTES)) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
+    NAME(Span) span = {w, unpacked, from, from + SPAN < w->groups ? from + SPAN : w->groups};
+    for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(w, groups + g * w->stride, unpacked + g, bits, minima);
+    if (unpacks) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
     else NAME(tiles)(&span, x, m, y, bits, bits, minima);
   }
 }

@@ -10,14 +10,12 @@ static inline INLINE uint8x16_t NAME(quants)(const uint8_t *group, int bits, int
   const uint8_t *run = group + (bits == 8 ? column : column & 3) * 64 + quarter * 16;
   uint8x16_t packed = vld1q_u8(run);
   if (bits == 8) return veorq_u8(packed, vdupq_n_u8(128));
-  uint8x16_t nibble = column < 4 ? vandq_u8(packed, vdupq_n_u8(15)) : vshrq_n_u8(packed, 4);
-  if (bits == 4) return nibble;
-  if (bits == 6) {
-    uint8x16_t upper = vshlq_u8(vld1q_u8(group + 256 + column / 4 * 64 + quarter * 16), vdupq_n_s8((int8_t)(4 - column % 4 * 2)));
-    return vorrq_u8(nibble, vandq_u8(upper, vdupq_n_u8(48)));
-  }
-  uint8x16_t fifth = vandq_u8(vshlq_u8(vld1q_u8(group + 256 + quarter * 16), vdupq_n_s8((int8_t)-column)), vdupq_n_u8(1));
-  return vorrq_u8(nibble, vshlq_n_u8(fifth, 4));
+  if (column < 4) return vandq_u8(packed, vdupq_n_u8((uint8_t)mask_of(0, bits)));
+  uint8x16_t lower = vshlq_u8(packed, vdupq_n_s8((int8_t)-bits));
+  if (bits == 4) return lower;
+  const int place = (column - 4) * bits_apart(bits); // see quant_at
+  uint8x16_t upper = vshlq_u8(vld1q_u8(group + 256 + place / 8 * 64 + quarter * 16), vdupq_n_s8((int8_t)(8 - bits - place % 8)));
+  return vorrq_u8(lower, vandq_u8(upper, vdupq_n_u8((uint8_t)mask_of(8 - bits, bits))));
 }
 
 // The products of column groups [from, to) of one group.

@@ -4,14 +4,8 @@ enum { NAME(PAIRED) = 0 };
 
 // A group's quants as bytes: [8 column groups][16 rows x 4 columns].
 static void NAME(unpack)(const uint8_t *group, int bits, uint8_t quant[8][64]) {
-  for (int run = 0; bits == 8 && run < 8; run++) memcpy(quant[run], group + run * 64, 64);
-  if (bits == 8) return;
-  for (int run = 0; run < 4; run++)
-    for (int b = 0; b < 64; b++) quant[run][b] = group[run * 64 + b] & 15, quant[run + 4][b] = group[run * 64 + b] >> 4;
-  for (int run = 0; bits == 5 && run < 8; run++)
-    for (int b = 0; b < 64; b++) quant[run][b] |= (uint8_t)((group[256 + b] >> run & 1) << 4);
-  for (int run = 0; bits == 6 && run < 8; run++)
-    for (int b = 0; b < 64; b++) quant[run][b] |= (uint8_t)((group[256 + run / 4 * 64 + b] >> run % 4 * 2 & 3) << 4);
+  for (int j = 0; j < 8; j++)
+    for (int byte = 0; byte < 64; byte++) quant[j][byte] = (uint8_t)quant_at(group, bits, j, byte);
 }
 
 // sums[row] += the products of column groups [from, to).

@@ -9,38 +9,24 @@ static inline INLINE WF NAME(scales)(const Block *w, const uint8_t *scales, int 
   return w->multiples ? w_multiply(unit, w_to_float(w_bytes(multiples_at(scales, half) + p * LANES))) : unit;
 }
 
-#define X(i, j) w_set32(*(const int32_t *)(q[i] + (j) * 4))
-#define ADD(quants, j) do { W column_ = quants; for (int i = 0; i < R; i++) sum[i] = w_dot(sum[i], column_, X(i, j)); } while (0)
-#define LOW(k) w_and(w_load(group + (k) * 64), w_set8(15))
-#define HIGH(k) w_and(w_right(w_load(group + (k) * 64), 4), w_set8(15))
-#define FIFTH(shifted) w_and(shifted, w_set8(16))
-#define UPPER(shifted) w_and(shifted, w_set8(48))
+// Column group j of a group's quants, as bytes.
+static inline INLINE W NAME(column)(const uint8_t *group, int bits, int j) {
+  if (bits == 8) return w_load(group + j * 64);
+  W packed = w_load(group + j % 4 * 64);
+  if (j < 4) return w_and(packed, w_set8(mask_of(0, bits)));
+  W lower = w_and(w_right(packed, bits), w_set8(mask_of(0, 8 - bits)));
+  if (bits == 4) return lower;
+  const int place = (j - 4) * bits_apart(bits), left = 8 - bits - place % 8; // see quant_at
+  W upper = w_load(group + 256 + place / 8 * 64);
+  upper = left > 0 ? w_left(upper, left) : w_right(upper, -left);
+  return w_or(lower, w_and(upper, w_set8(mask_of(8 - bits, bits))));
+}
 
 // sum[i] += the products of one group's column groups [from, to).
 static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, W *sum, int bits, int from, int to, int R) {
-  if (bits == 4) {
-    for (int k = 0; k < 4; k++) {
-      ADD(LOW(k), k);
-      ADD(HIGH(k), k + 4);
-    }
-  } else if (bits == 5) {
-    W fifth = w_load(group + 256);
-    ADD(w_or(LOW(0), FIFTH(w_left(fifth, 4))), 0);
-    ADD(w_or(LOW(1), FIFTH(w_left(fifth, 3))), 1);
-    ADD(w_or(LOW(2), FIFTH(w_left(fifth, 2))), 2);
-    ADD(w_or(LOW(3), FIFTH(w_left(fifth, 1))), 3);
-    ADD(w_or(HIGH(0), FIFTH(fifth)), 4);
-    ADD(w_or(HIGH(1), FIFTH(w_right(fifth, 1))), 5);
-    ADD(w_or(HIGH(2), FIFTH(w_right(fifth, 2))), 6);
-    ADD(w_or(HIGH(3), FIFTH(w_right(fifth, 3))), 7);
-  } else if (bits == 6) {
-    W upper = w_load(group + 256 + from / 4 * 64), nibble = w_set8(15);
-    for (int k = 0; k < 4; k++) {
-      W packed = w_load(group + k * 64), two = k < 2 ? w_left(upper, 4 - 2 * k) : w_right(upper, 2 * k - 4);
-      ADD(w_or(w_and(from ? w_right(packed, 4) : packed, nibble), UPPER(two)), from + k);
-    }
-  } else {
-    for (int j = from; j < to; j++) ADD(w_load(group + j * 64), j);
+  for (int j = from; j < to; j++) {
+    W column = NAME(column)(group, bits, j);
+    for (int i = 0; i < R; i++) sum[i] = w_dot(sum[i], column, w_set32(*(const int32_t *)(q[i] + j * 4)));
   }
 }
 
@@ -76,12 +62,6 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
 
 #include "rows.h"
 
-#undef X
-#undef ADD
-#undef LOW
-#undef HIGH
-#undef FIFTH
-#undef UPPER
 #undef TILE_ROWS
 #undef W
 #undef WF

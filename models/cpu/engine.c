@@ -9,6 +9,7 @@
 #include "threads.h"
 
 #define INLINE __attribute__((always_inline))
+#define LOG2_E 1.44269504f
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
 // Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
 enum { EXACT_DIMS = 32, QUERY_TOP = 8191, KEY_TOP = 8191 };
@@ -121,21 +122,37 @@ static inline int16_t *key_block(const Engine *e, int layer, int head, int slot)
   return e->keys + cache_row(e, layer, head, slot / 16 * 16) * e->config.head_dim;
 }
 
-// Of two values, number i of both beside each other: [head_dim][2].
-static inline int16_t *value_pair(const Engine *e, int layer, int head, int slot) {
-  return e->values + cache_row(e, layer, head, slot / 2 * 2) * e->config.head_dim;
+static inline int16_t *key_at(const Engine *e, int layer, int head, int slot, int i) {
+  return key_block(e, layer, head, slot) + i / 2 * 32 + slot % 16 * 2 + i % 2;
+}
+
+// Of EXACT_KEYS values 16 numbers from `at` on, those of two values beside each other: [EXACT_KEYS / 2][16][2].
+static inline int16_t *value_block(const Engine *e, int layer, int head, int slot, int at) {
+  return e->values + cache_row(e, layer, head, slot / EXACT_KEYS * EXACT_KEYS) * e->config.head_dim + at / 16 * 16 * EXACT_KEYS;
+}
+
+static inline int16_t *value_at(const Engine *e, int layer, int head, int slot, int i) {
+  return value_block(e, layer, head, slot, i) + slot % EXACT_KEYS / 2 * 32 + i % 16 * 2 + slot % 2;
 }
 
 static inline const float *rope_row(const Engine *e, int row) {
   return e->config.rope + (size_t)(e->length + e->depth[row]) * e->config.head_dim;
 }
 
-static int quant_at(const uint8_t *group, int bits, int column, int row) {
-  int run = column / 4, byte = row * 4 + column % 4;
-  if (bits == 8) return group[run * 64 + byte];
-  int low = group[(run & 3) * 64 + byte] >> (run & 4) & 15;
-  if (bits == 5) return low | (group[256 + byte] >> run & 1) << 4;
-  return bits == 6 ? low | (group[256 + run / 4 * 64 + byte] >> run % 4 * 2 & 3) << 4 : low;
+// How many bits of a quant find no room in a byte beside another quant.
+static inline int bits_apart(int bits) { return 2 * bits - 8; }
+
+// Bits [from, to).
+static inline int mask_of(int from, int to) { return (1 << to) - (1 << from); }
+
+// Quant number `byte` of column group j.
+static int quant_at(const uint8_t *group, int bits, int j, int byte) {
+  if (bits == 8) return group[j * 64 + byte];
+  int packed = group[j % 4 * 64 + byte];
+  if (j < 4) return packed & mask_of(0, bits);
+  int apart = bits_apart(bits), at = (j - 4) * apart;
+  int upper = apart ? group[256 + at / 8 * 64 + byte] >> at % 8 & mask_of(0, apart) : 0;
+  return packed >> bits | upper << (8 - bits);
 }
 
 static void embed(const Matrix *w, int token, float *x, int n) {
@@ -144,7 +161,7 @@ static void embed(const Matrix *w, int token, float *x, int n) {
   for (int c = 0; c < n; c++) {
     const uint8_t *group = b.data + (size_t)(c / GROUP) * b.stride;
     float scale = scale_at(&b, group + b.scales_at, c % GROUP / b.scale_columns, row);
-    x[c] = (float)(quant_at(group, b.bits, c % GROUP, row) - b.zero) * scale;
+    x[c] = (float)(quant_at(group, b.bits, c % GROUP / 4, row * 4 + c % 4) - b.zero) * scale;
     if (b.minima_at) x[c] += scale_at(&b, group + b.minima_at, 0, row);
   }
 }
@@ -268,8 +285,11 @@ static const Variant *variant_named(const char *name) {
 
 // ---- the engine
 
-static void *room(size_t bytes) { // zeroed on first touch, on a cache line
-  void *memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
+// On a cache line; what was never written there may be read, but counts for nothing.
+static void *untouched(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
+
+static void *room(size_t bytes) { // zeroed
+  void *memory = untouched(bytes);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
@@ -293,8 +313,8 @@ static bool make_buffers(Engine *e) {
   e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
-  e->keys = calloc(cache * c->head_dim, sizeof(int16_t)), e->values = calloc(cache * c->head_dim, sizeof(int16_t));
-  e->key_scale = calloc(cache, sizeof(float)), e->value_scale = calloc(cache, sizeof(float));
+  e->keys = untouched(cache * c->head_dim * sizeof(int16_t)), e->values = untouched(cache * c->head_dim * sizeof(int16_t));
+  e->key_scale = untouched(cache * sizeof(float)), e->value_scale = untouched(cache * sizeof(float));
   bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);
   size_t scores = ATTEND_ROWS * ATTEND_HEADS * room_for_scores(e);
   for (int i = 0; i < c->threads; i++) {
@@ -371,12 +391,9 @@ int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int
 }
 
 static void move_head(Engine *e, int layer, int head, int from, int to) {
-  int d = e->config.head_dim;
-  const int16_t *key = key_block(e, layer, head, from) + from % 16 * 2, *value = value_pair(e, layer, head, from) + from % 2;
-  int16_t *key_to = key_block(e, layer, head, to) + to % 16 * 2, *value_to = value_pair(e, layer, head, to) + to % 2;
-  for (int i = 0; i < d; i++) {
-    key_to[i / 2 * 32 + i % 2] = key[i / 2 * 32 + i % 2];
-    value_to[i * 2] = value[i * 2];
+  for (int i = 0; i < e->config.head_dim; i++) {
+    *key_at(e, layer, head, to, i) = *key_at(e, layer, head, from, i);
+    *value_at(e, layer, head, to, i) = *value_at(e, layer, head, from, i);
   }
   e->key_scale[cache_row(e, layer, head, to)] = e->key_scale[cache_row(e, layer, head, from)];
   e->value_scale[cache_row(e, layer, head, to)] = e->value_scale[cache_row(e, layer, head, from)];

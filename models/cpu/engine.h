@@ -3,9 +3,9 @@
 // Matrices lie in blocks of 16 output rows, and blocks in groups of 32 columns, one after the other: memory is read in
 // one ascending stream. A group is 8 column groups of 16 rows x 4 columns (64 bytes when a weight takes a byte), so that
 // a vector lane is an output row and no sum crosses lanes:
-//   4 bits: 4 x 64 bytes; byte b of run k holds column group k in its low nibble, column group k + 4 in its high one
-//   5 bits: the same, then 64 bytes whose bit j is the fifth bit of column group j
-//   6 bits: as 4 bits, then 2 x 64 bytes; run k holds the two upper bits of column groups 4 k to 4 k + 3
+//   4 bits: 4 x 64 bytes; run k holds column group k in the low bits of its bytes, column group k + 4 in the upper ones
+//   5, 6 bits: the same, whose upper bits hold the lowest 3, 2 of column group k + 4; then 64, 128 bytes with the 2, 4
+//   others of column groups 4 to 7, from the low bits on
 //   8 bits: 8 x 64 bytes
 // then the 16 rows' scales, and where the format has them, their minima: float16, or float16 units and behind them an
 // int8 for each scale, its multiple of the unit.

@@ -48,8 +48,7 @@ static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activation
 static void NAME(multiply)(Member *me, const NAME(Product) *products, int count, const Activations *x, int m) {
   int total = 0;
   for (int i = 0; i < count; i++) total += blocks_of(products[i].w);
-  int share = total / (me->team->size * 8) > 1 ? total / (me->team->size * 8) : 1;
-  PHASE(me, share, total, unit, {
+  PHASE(me, total, unit, {
     int i = 0, b = unit;
     for (; b >= blocks_of(products[i].w); i++) b -= blocks_of(products[i].w);
     NAME(multiply_block)(&products[i], b, x, m);
@@ -114,26 +113,23 @@ static void NAME(normalise)(const float *x, const float *weight, int n, float ep
 
 static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m, int paired) {
   int n = e->config.hidden;
-  PHASE(me, 1, m, i, {
+  PHASE(me, m, i, {
     float *y = e->scratch + (size_t)i * n;
     NAME(normalise)(e->x + (size_t)(rows ? rows[i] : i) * n, weight, n, e->config.rms_eps, y);
     for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g, paired);
   });
 }
 
-// e^x within 2 ulp or so: 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients).
-static inline INLINE V NAME(exp)(V x) {
-  x = v_max(x, v_set(-87));
-  V shifted = v_fma(x, v_set(1.44269504f), v_set(12582912.0f)), n = shifted - v_set(12582912.0f);
-  V r = v_fma(n, v_set(-0.693359375f), x);
-  r = v_fma(n, v_set(2.12194440e-4f), r);
-  V p = v_fma(v_set(1.9875691500e-4f), r, v_set(1.3981999507e-3f));
-  p = v_fma(p, r, v_set(8.3334519073e-3f));
-  p = v_fma(p, r, v_set(4.1665795894e-2f));
-  p = v_fma(p, r, v_set(1.6666665459e-1f));
-  p = v_fma(p, r, v_set(5.0000001201e-1f));
-  p = v_fma(p * r, r, r + v_set(1));
-  return (V)((VI)p + (((VI)shifted - 0x4B400000) << 23));
+// 2^x: 2^n times a polynomial on [-0.5, 0.5], within 3e-6 of it (fitted with Remez' algorithm); what becomes of it has 14
+// bits or 8. x below -126 counts as -126.
+static inline INLINE V NAME(exp2)(V x) {
+  x = v_max(x, v_set(-126));
+  V shifted = x + v_set(12582912.0f), r = x - (shifted - v_set(12582912.0f)); // see v_round
+  V p = v_fma(v_set(9.57010221e-3f), r, v_set(5.59178591e-2f));
+  p = v_fma(p, r, v_set(2.40247443e-1f));
+  p = v_fma(p, r, v_set(6.93121791e-1f));
+  p = v_fma(p, r, v_set(9.99999285e-1f));
+  return (V)((VI)p + ((VI)shifted << 23));
 }
 
 // silu(gate) * up of 32 columns of a row, 16 and 16, quantised.
@@ -142,15 +138,14 @@ static void NAME(gate_group)(const float *const gate[2], const float *const up[2
   for (int half = 0; half < 2; half++)
     for (int i = 0; i < BLOCK; i += LANES) {
       V x = v_load(gate[half] + i);
-      v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp)(v_min(v_set(0) - x, v_set(88)))) * v_load(up[half] + i));
+      v_store(product + half * BLOCK + i, x / (v_set(1) + NAME(exp2)(v_min(x * v_set(-LOG2_E), v_set(126)))) * v_load(up[half] + i));
     }
   NAME(quantise32)(product, to, row, g, paired);
 }
 
 // Gate and up side by side, 32 columns of the MLP at a time, so that nothing in between is ever written to memory.
 static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
-  int groups = e->config.mlp / GROUP, share = groups / (me->team->size * 8) > 1 ? groups / (me->team->size * 8) : 1;
-  PHASE(me, share, groups, g, {
+  PHASE(me, e->config.mlp / GROUP, g, {
     float sums[4][MAX_ROWS * BLOCK];
     for (int i = 0; i < 4; i++) {
       Block block = block_of(i < 2 ? &l->gate : &l->up, g * 2 + i % 2);
@@ -201,23 +196,23 @@ static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
   int d = e->config.head_dim, at = row * e->config.heads + head;
   float *q = e->q + (size_t)at * d;
   NAME(rotate)(q, rope_row(e, row), d);
-  e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) / sqrtf((float)d);
+  e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) * LOG2_E / sqrtf((float)d); // for exp2
 }
 
 static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, slot = e->length + row;
   float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
-  int16_t *keys = key_block(e, layer, head, slot) + slot % 16 * 2, *values = value_pair(e, layer, head, slot) + slot % 2, rounded[256];
+  int16_t rounded[256];
   NAME(rotate)(k, rope_row(e, row), d);
   e->key_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(k, d, KEY_TOP, rounded);
-  for (int i = 0; i < d; i += 2) memcpy(keys + i * 16, rounded + i, 2 * sizeof *keys);
+  for (int i = 0; i < d; i++) *key_at(e, layer, head, slot, i) = rounded[i];
   e->value_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(v, d, VALUE_TOP, rounded);
-  for (int i = 0; i < d; i++) values[i * 2] = rounded[i];
+  for (int i = 0; i < d; i++) *value_at(e, layer, head, slot, i) = rounded[i];
 }
 
 static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   int queries = e->config.heads, heads = queries + e->config.kv_heads;
-  PHASE(me, 2, m * heads, unit, {
+  PHASE(me, m * heads, unit, {
     int row = unit / heads, head = unit % heads;
     head < queries ? NAME(turn_query)(e, row, head) : NAME(store_key)(e, layer, row, head - queries);
   });
@@ -275,7 +270,7 @@ typedef struct { // of the values: kept ones in whole groups of EXACT_KEYS, then
   int from; // where the latter begin
 } NAME(Scales);
 
-// exp(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs e^-87 in
+// 2^(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs 2^-126 in
 // it, which is nothing beside the largest one's 1. Each is then multiplied with its value's scale; *top is the largest.
 static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales) *scales, float *top) {
   const int padded = (n + 15) / 16 * 16;
@@ -286,7 +281,7 @@ static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales)
   for (int i = 0; i < padded; i += 16) {
     const float *scale = i < scales->from ? scales->kept + i : scales->near + (i - scales->from);
     for (int j = 0; j < 16 / LANES; j++) {
-      V weight = NAME(exp)(v_load(scores + i + j * LANES) - v_set(most));
+      V weight = NAME(exp2)(v_load(scores + i + j * LANES) - v_set(most));
       sum[j] += weight;
       weight *= v_load(scale + j * LANES);
       largest[j] = v_max(largest[j], weight);
@@ -315,12 +310,13 @@ static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Q
   VI sum[4][16 / LANES];
   for (int h = 0; h < count; h++)
     for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
-  for (int pair = 0; pair < pairs; pair++)
-    for (int j = 0; j < 16 / LANES; j++) {
-      VI value = v_load_pairs(values + ((size_t)pair * d + at + j * LANES) * 2);
-      if (first == 0 && j == 0) __builtin_prefetch(values + ((size_t)(pair + EXACT_KEYS / 2) * d + at) * 2);
-      for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + pair * 2));
-    }
+  for (int block = 0; block < pairs; block += EXACT_KEYS / 2, values += EXACT_KEYS * d)
+    for (int pair = 0; pair < EXACT_KEYS / 2 && block + pair < pairs; pair++)
+      for (int j = 0; j < 16 / LANES; j++) {
+        VI value = v_load_pairs(values + (pair * 16 + j * LANES) * 2);
+        if (first == 0 && j == 0) __builtin_prefetch(values + (pair + EXACT_KEYS) * 32);
+        for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + (block + pair) * 2));
+      }
   for (int h = 0; h < count; h++)
     for (int j = 0; j < 16 / LANES; j++) {
       float *to = a->mixed[first + h] + at + j * LANES;
@@ -331,8 +327,8 @@ static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Q
 // The keys of slots [slot, end), whose weights stand at `from`.
 static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
   const int d = e->config.head_dim, pairs = (end - slot + 1) / 2;
-  const int16_t *values = value_pair(e, layer, kv, slot);
-  for (int at = 0; at < d; at += 16)
+  for (int at = 0; at < d; at += 16) {
+    const int16_t *values = value_block(e, layer, kv, slot, at);
     for (int h = 0; h < a->count; h += 4)
       switch (a->count - h) {
       case 1: NAME(mix16)(values, d, a, h, from, pairs, at, 1); break;
@@ -340,6 +336,7 @@ static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end
       case 3: NAME(mix16)(values, d, a, h, from, pairs, at, 3); break;
       default: NAME(mix16)(values, d, a, h, from, pairs, at, 4);
       }
+  }
 }
 
 static void NAME(mix)(const Engine *e, int layer, int kv, int end, const NAME(Queries) *a) {
@@ -398,8 +395,8 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   while (rows > 1 && (m + rows - 1) / rows * c->kv_heads < 2 * me->team->size) rows = (rows + 1) / 2;
   if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
   int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
-  PHASE(me, 1, tiles * c->kv_heads * pieces, unit, {
-    int row = unit / pieces % tiles * rows, kv = unit / pieces / tiles, first = unit % pieces * heads; // near in time, the same keys
+  PHASE(me, tiles * c->kv_heads * pieces, unit, {
+    int row = unit / pieces / c->kv_heads * rows, kv = unit / pieces % c->kv_heads, first = unit % pieces * heads;
     NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
   });
 }
@@ -422,7 +419,7 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
 
 // All members see the same, as whoever has the one unit decides.
 static bool NAME(is_over)(Engine *e, Member *me, int layer) {
-  PHASE(me, 1, 1, unit, {
+  PHASE(me, 1, unit, {
     e->layer = layer;
     atomic_store(&e->ended, atomic_load(&e->interrupted));
   });
@@ -434,7 +431,7 @@ static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  if (e->first_layer == 0) PHASE(me, 1, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
+  if (e->first_layer == 0) PHASE(me, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
   for (int layer = e->first_layer; layer < c->layers; layer++) {
     if (NAME(is_over)(e, me, layer)) return;
     NAME(run_layer)(e, me, layer, r->n);

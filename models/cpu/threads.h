@@ -55,14 +55,16 @@ static inline void team_hand_in(Member *me, int total) {
   atomic_store_explicit(&team->ticket, ticket_of(me->phase + 1), memory_order_release);
 }
 
-// The first of up to `share` units of the phase's `total` that nobody has taken yet, their end in *end; or -1.
-static inline int team_take(Member *me, int share, int total, int *end) {
+// The first of some units of the phase's `total` that nobody has taken yet, their end in *end; or -1. Half of what would
+// be a member's share of what is left: long runs of memory at first, and members that end together.
+// Source: C. D. Polychronopoulos, D. J. Kuck, Guided Self-Scheduling, 1987.
+static inline int team_take(Member *me, int total, int *end) {
   team_hand_in(me, total);
   unsigned long long ticket = atomic_load_explicit(&me->team->ticket, memory_order_acquire);
   for (;;) {
     int first = (int)(uint32_t)ticket;
     if (phase_of(ticket) != me->phase || first >= total) return -1;
-    int taken = total - first < share ? total - first : share;
+    int share = (total - first) / (2 * me->team->size), taken = share > 1 ? share : 1;
     if (atomic_compare_exchange_weak_explicit(&me->team->ticket, &ticket, ticket + taken, memory_order_acquire, memory_order_acquire)) {
       me->held = taken;
       *end = first + taken;
@@ -72,10 +74,10 @@ static inline int team_take(Member *me, int share, int total, int *end) {
 }
 
 // Runs the statement for each unit of a phase of `total` that this member gets, then waits for the others' ones.
-#define PHASE(me, share, total, unit, ...)                                               \
+#define PHASE(me, total, unit, ...)                                               \
   do {                                                                                   \
     const int total_ = (total);                                                          \
-    for (int end_ = 0, first_; (first_ = team_take(me, share, total_, &end_)) >= 0;)         \
+    for (int end_ = 0, first_; (first_ = team_take(me, total_, &end_)) >= 0;)         \
       for (int unit = first_; unit < end_; unit++) __VA_ARGS__;                                \
     team_wait(me);                                                                       \
   } while (0)

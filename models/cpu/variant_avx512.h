@@ -7,6 +7,8 @@ typedef int32_t VI_avx512 __attribute__((vector_size(64)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+static inline INLINE V NAME(v_max)(V a, V b) { return (V)_mm512_max_ps((__m512)a, (__m512)b); }
+static inline INLINE V NAME(v_min)(V a, V b) { return (V)_mm512_min_ps((__m512)a, (__m512)b); }
 static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
 
 #define TILE_ROWS 8

@@ -1,5 +1,5 @@
-// The operations on V that need no instruction of their own. The includer adds v_fma, and v_dot: sum + a's int16 times
-// b's, two and two in a lane.
+// The operations on V that need no instruction of their own. The includer adds v_fma, v_max, v_min, and v_dot: sum + a's
+// int16 times b's, two and two in a lane.
 #define v_load NAME(v_load)
 #define v_store NAME(v_store)
 #define v_set NAME(v_set)
@@ -20,14 +20,6 @@ static inline INLINE V v_load(const float *p) {
 }
 static inline INLINE void v_store(float *p, V v) { memcpy(p, &v, sizeof v); }
 static inline INLINE V v_set(float f) { return f - (V){0}; }
-static inline INLINE V v_max(V a, V b) {
-  VI over = (VI)(a > b);
-  return (V)(((VI)a & over) | ((VI)b & ~over));
-}
-static inline INLINE V v_min(V a, V b) {
-  VI under = (VI)(a < b);
-  return (V)(((VI)a & under) | ((VI)b & ~under));
-}
 static inline INLINE V v_abs(V a) { return (V)((VI)a & 0x7fffffff); }
 static inline INLINE V v_float(VI a) { return __builtin_convertvector(a, V); }
 static inline INLINE VI v_load_pairs(const int16_t *p) {
