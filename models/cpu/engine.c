@@ -11,6 +11,7 @@
 #define INLINE __attribute__((always_inline))
 #define LOG2_E 1.44269504f
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
+enum { WIDE = 16, ABREAST = 5 }; // keys, or numbers of values, and queries whose sums are kept in registers
 // Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
 enum { EXACT_DIMS = 32, QUERY_TOP = 8191, KEY_TOP = 8191 };
 enum { EXACT_KEYS = 64, WEIGHT_TOP = 16383, VALUE_TOP = 2047 };
@@ -117,22 +118,22 @@ static inline size_t cache_row(const Engine *e, int layer, int head, int slot) {
   return ((size_t)layer * e->config.kv_heads + head) * padded_context(e) + slot;
 }
 
-// Of 16 keys, number 2 i and 2 i + 1 of each beside each other: [head_dim / 2][16][2].
+// Of WIDE keys, number 2 i and 2 i + 1 of each beside each other: [head_dim / 2][WIDE][2].
 static inline int16_t *key_block(const Engine *e, int layer, int head, int slot) {
-  return e->keys + cache_row(e, layer, head, slot / 16 * 16) * e->config.head_dim;
+  return e->keys + cache_row(e, layer, head, slot / WIDE * WIDE) * e->config.head_dim;
 }
 
 static inline int16_t *key_at(const Engine *e, int layer, int head, int slot, int i) {
-  return key_block(e, layer, head, slot) + i / 2 * 32 + slot % 16 * 2 + i % 2;
+  return key_block(e, layer, head, slot) + (i / 2 * WIDE + slot % WIDE) * 2 + i % 2;
 }
 
-// Of EXACT_KEYS values 16 numbers from `at` on, those of two values beside each other: [EXACT_KEYS / 2][16][2].
+// Of EXACT_KEYS values WIDE numbers from `at` on, those of two values beside each other: [EXACT_KEYS / 2][WIDE][2].
 static inline int16_t *value_block(const Engine *e, int layer, int head, int slot, int at) {
-  return e->values + cache_row(e, layer, head, slot / EXACT_KEYS * EXACT_KEYS) * e->config.head_dim + at / 16 * 16 * EXACT_KEYS;
+  return e->values + cache_row(e, layer, head, slot / EXACT_KEYS * EXACT_KEYS) * e->config.head_dim + at / WIDE * WIDE * EXACT_KEYS;
 }
 
 static inline int16_t *value_at(const Engine *e, int layer, int head, int slot, int i) {
-  return value_block(e, layer, head, slot, i) + slot % EXACT_KEYS / 2 * 32 + i % 16 * 2 + slot % 2;
+  return value_block(e, layer, head, slot, i) + (slot % EXACT_KEYS / 2 * WIDE + i % WIDE) * 2 + slot % 2;
 }
 
 static inline const float *rope_row(const Engine *e, int row) {

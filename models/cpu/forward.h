@@ -218,40 +218,56 @@ static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   });
 }
 
-// The 16 keys of a block against up to 4 queries.
-static inline INLINE void NAME(score16)(const int16_t *keys, const float *key_scale, const NAME(Queries) *a, int first, int slot, int d, int count) {
-  V total[4][16 / LANES];
+typedef struct { VI of[ABREAST][WIDE / LANES]; } NAME(Products);
+
+static inline INLINE NAME(Products) NAME(no_products)(int count) {
+  NAME(Products) sum;
   for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++) total[h][j] = v_set(0);
+    for (int j = 0; j < WIDE / LANES; j++) sum.of[h][j] = (VI){0};
+  return sum;
+}
+
+// `steps` pairs of WIDE lanes, one after the other at `wide`, with the pairs at each of `pairs`; `ahead` is asked for.
+static inline INLINE void NAME(add_products)(NAME(Products) *sum, const int16_t *wide, const int16_t *const *pairs, int steps, const int16_t *ahead, int count) {
+  UNROLL(2) for (int step = 0; step < steps; step++, wide += 2 * WIDE) {
+    if (ahead) __builtin_prefetch(ahead + step * 2 * WIDE);
+    for (int h = 0; h < count; h++) {
+      VI pair = v_set_pair(pairs[h] + 2 * step);
+      for (int j = 0; j < WIDE / LANES; j++) sum->of[h][j] = v_dot(sum->of[h][j], v_load_pairs(wide + j * LANES * 2), pair);
+    }
+  }
+}
+
+// The keys of a block against up to ABREAST queries.
+static inline INLINE void NAME(score)(const int16_t *keys, const float *key_scale, const NAME(Queries) *a, int first, int slot, int d, int count) {
+  V total[ABREAST][WIDE / LANES];
+  const int16_t *q[ABREAST];
+  for (int h = 0; h < count; h++)
+    for (int j = 0; j < WIDE / LANES; j++) total[h][j] = v_set(0);
   for (int from = 0; from < d; from += EXACT_DIMS) {
-    VI sum[4][16 / LANES];
+    NAME(Products) sum = NAME(no_products)(count);
+    for (int h = 0; h < count; h++) q[h] = a->q[first + h] + from;
+    NAME(add_products)(&sum, keys + from * WIDE, q, EXACT_DIMS / 2, first == 0 ? keys + (from + 2 * d) * WIDE : NULL, count);
     for (int h = 0; h < count; h++)
-      for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
-    for (int i = from; i < from + EXACT_DIMS; i += 2)
-      for (int j = 0; j < 16 / LANES; j++) {
-        VI pairs = v_load_pairs(keys + i * 16 + j * LANES * 2);
-        if (first == 0 && j == 0) __builtin_prefetch(keys + (i + 2 * d) * 16);
-        for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], pairs, v_set_pair(a->q[first + h] + i));
-      }
-    for (int h = 0; h < count; h++)
-      for (int j = 0; j < 16 / LANES; j++) total[h][j] += v_float(sum[h][j]);
+      for (int j = 0; j < WIDE / LANES; j++) total[h][j] += v_float(sum.of[h][j]);
   }
   for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++)
+    for (int j = 0; j < WIDE / LANES; j++)
       v_store(a->scores[first + h] + slot + j * LANES, total[h][j] * (v_load(key_scale + j * LANES) * v_set(a->scale[first + h])));
 }
 
 static void NAME(score_keys)(const Engine *e, int layer, int kv, int slots, const NAME(Queries) *a) {
   int d = e->config.head_dim;
-  for (int slot = 0; slot < slots; slot += 16)
-    for (int h = 0; h < a->count; h += 4) {
+  for (int slot = 0; slot < slots; slot += WIDE)
+    for (int h = 0; h < a->count; h += ABREAST) {
       const int16_t *keys = key_block(e, layer, kv, slot);
       const float *scale = e->key_scale + cache_row(e, layer, kv, slot);
       switch (a->count - h) {
-      case 1: NAME(score16)(keys, scale, a, h, slot, d, 1); break;
-      case 2: NAME(score16)(keys, scale, a, h, slot, d, 2); break;
-      case 3: NAME(score16)(keys, scale, a, h, slot, d, 3); break;
-      default: NAME(score16)(keys, scale, a, h, slot, d, 4);
+      case 1: NAME(score)(keys, scale, a, h, slot, d, 1); break;
+      case 2: NAME(score)(keys, scale, a, h, slot, d, 2); break;
+      case 3: NAME(score)(keys, scale, a, h, slot, d, 3); break;
+      case 4: NAME(score)(keys, scale, a, h, slot, d, 4); break;
+      default: NAME(score)(keys, scale, a, h, slot, d, ABREAST);
       }
     }
 }
@@ -305,36 +321,33 @@ static inline INLINE void NAME(weigh)(const float *scores, float times, const in
   }
 }
 
-// mixed[h][at..at + 16) += weight * value of 2 * pairs keys.
-static inline INLINE void NAME(mix16)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
-  VI sum[4][16 / LANES];
+// mixed[h][at..at + WIDE) += weight * value of 2 * pairs keys.
+static inline INLINE void NAME(mix_block)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
+  NAME(Products) sum = NAME(no_products)(count);
+  const int16_t *weights[ABREAST];
+  for (int pair = 0; pair < pairs; pair += EXACT_KEYS / 2, values += EXACT_KEYS * d) {
+    for (int h = 0; h < count; h++) weights[h] = a->weights[first + h] + from + 2 * pair;
+    NAME(add_products)(&sum, values, weights, pairs - pair < EXACT_KEYS / 2 ? pairs - pair : EXACT_KEYS / 2, first == 0 ? values + EXACT_KEYS * WIDE : NULL, count);
+  }
   for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++) sum[h][j] = (VI){0};
-  for (int block = 0; block < pairs; block += EXACT_KEYS / 2, values += EXACT_KEYS * d)
-    for (int pair = 0; pair < EXACT_KEYS / 2 && block + pair < pairs; pair++)
-      for (int j = 0; j < 16 / LANES; j++) {
-        VI value = v_load_pairs(values + (pair * 16 + j * LANES) * 2);
-        if (first == 0 && j == 0) __builtin_prefetch(values + (pair + EXACT_KEYS) * 32);
-        for (int h = 0; h < count; h++) sum[h][j] = v_dot(sum[h][j], value, v_set_pair(a->weights[first + h] + from + (block + pair) * 2));
-      }
-  for (int h = 0; h < count; h++)
-    for (int j = 0; j < 16 / LANES; j++) {
+    for (int j = 0; j < WIDE / LANES; j++) {
       float *to = a->mixed[first + h] + at + j * LANES;
-      v_store(to, v_load(to) + v_float(sum[h][j]));
+      v_store(to, v_load(to) + v_float(sum.of[h][j]));
     }
 }
 
 // The keys of slots [slot, end), whose weights stand at `from`.
 static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
   const int d = e->config.head_dim, pairs = (end - slot + 1) / 2;
-  for (int at = 0; at < d; at += 16) {
+  for (int at = 0; at < d; at += WIDE) {
     const int16_t *values = value_block(e, layer, kv, slot, at);
-    for (int h = 0; h < a->count; h += 4)
+    for (int h = 0; h < a->count; h += ABREAST)
       switch (a->count - h) {
-      case 1: NAME(mix16)(values, d, a, h, from, pairs, at, 1); break;
-      case 2: NAME(mix16)(values, d, a, h, from, pairs, at, 2); break;
-      case 3: NAME(mix16)(values, d, a, h, from, pairs, at, 3); break;
-      default: NAME(mix16)(values, d, a, h, from, pairs, at, 4);
+      case 1: NAME(mix_block)(values, d, a, h, from, pairs, at, 1); break;
+      case 2: NAME(mix_block)(values, d, a, h, from, pairs, at, 2); break;
+      case 3: NAME(mix_block)(values, d, a, h, from, pairs, at, 3); break;
+      case 4: NAME(mix_block)(values, d, a, h, from, pairs, at, 4); break;
+      default: NAME(mix_block)(values, d, a, h, from, pairs, at, ABREAST);
       }
   }
 }
