@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt, check_path
 
 try:
     import torch
@@ -88,13 +88,16 @@ class Transformer:
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
     ) -> Pass:
         self._interrupted = False
-        rows = self._place(len(token_ids), parents)
+        self._parents = self._parents[:0]
+        checked = _checked_parents(len(token_ids), parents)
+        rows = self._place(checked)
         x = F.embedding(self._on_device(token_ids), self._weights.embedding)  # [R, hidden]
         for index, layer in enumerate(self._weights.layers):
             if self._interrupted:
                 raise Interrupted
             x = x + self._attention(index, layer, self._norm(x, layer.attention_norm), rows)
             x = x + self._mlp(layer, self._norm(x, layer.mlp_norm))
+        self._parents = checked
         x = self._norm(x[self._on_device(logit_rows)], self._weights.norm)
         return Pass(F.linear(x, self._weights.head).float().cpu().numpy())
 
@@ -102,7 +105,7 @@ class Transformer:
         self._interrupted = True
 
     def keep(self, rows: Sequence[int]) -> None:
-        _check_path(rows, self._parents)
+        check_path(rows, self._parents)
         self._gather(rows)
         self.length += len(rows)
         self._parents = self._parents[:0]
@@ -121,13 +124,13 @@ class Transformer:
         for cache in (self._keys, self._values):
             cache[:, :, kept] = cache[:, :, source]
 
-    def _place(self, count: int, parents: Sequence[int] | None) -> Rows:
-        self._parents = _checked_parents(count, parents)
+    def _place(self, parents: IntArray) -> Rows:
+        count = len(parents)
         if not 0 < count <= self.max_rows:
             raise ValueError(f"{count} rows in one pass, where 1 to {self.max_rows} fit")
         if self.length + count > self.context:
             raise ValueError(f"{count} rows behind {self.length} tokens exceed the context of {self.context}")
-        sees = _ancestry(self._parents)
+        sees = _ancestry(parents)
         positions = self._on_device(self.length + sees.sum(1) - 1)
         mask = torch.from_numpy(np.pad(sees, ((0, 0), (self.length, 0)), constant_values=True)).to(self._cos.device)
         return Rows(slice(self.length, self.length + count), self._cos[positions], self._sin[positions], mask)
@@ -185,12 +188,6 @@ def _checked_parents(count: int, parents: Sequence[int] | None) -> IntArray:
     if len(given) != count or (given < -1).any() or (given > line).any():
         raise ValueError("parents must be one for each row, and each an earlier row or -1")
     return given
-
-
-def _check_path(rows: Sequence[int], parents: IntArray) -> None:
-    for row, before in zip(rows, (-1, *rows), strict=False):
-        if not 0 <= row < len(parents) or parents[row] != before:
-            raise ValueError(f"rows {list(rows)} are no path from the root of the last pass")
 
 
 def _ancestry(parents: IntArray) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

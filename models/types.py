@@ -117,6 +117,13 @@ class Pass:
     hidden: FloatArray | None = None  # [n, hidden], the last layer's, before the final norm
 
 
+def check_path(rows: Sequence[int], parents: Sequence[int] | IntArray) -> None:
+    """Raises ValueError unless `rows` are a path from the root of a pass; `parents` are those of its rows."""
+    for row, before in zip(rows, (-1, *rows), strict=False):
+        if not 0 <= row < len(parents) or parents[row] != before:
+            raise ValueError(f"rows {list(rows)} are no path from the root of the last pass")
+
+
 class Tokenizer(Protocol):
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Token ids of `text`, without BOS; special tokens in the text are plain text unless `special`."""
@@ -160,7 +167,8 @@ class LanguageModel(Protocol):
         """From another thread: the pass that runs, if one does, may raise Interrupted soon instead of ending."""
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten."""
+        """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten.
+        Raises ValueError for other rows."""
 
     def truncate(self, length: int) -> None:
         """Forgets every token from `length` on."""
