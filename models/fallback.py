@@ -62,10 +62,11 @@ class FallbackModel:
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
     ) -> Pass:
         self._interrupted = False
-        self._parents = checked_parents(len(token_ids), parents)
+        self._parents = self._parents[:0]
+        checked = checked_parents(len(token_ids), parents)
         check_room(len(token_ids), self.length, self.max_rows, self.context)
         self._select(slice(0, self.length))
-        seen = visible(self._parents, self.length)
+        seen = visible(checked, self.length)
         given = {
             "position_ids": self._on_device(seen.sum(1) - 1)[None],
             "attention_mask": self._mask(torch.from_numpy(seen)),
@@ -73,6 +74,7 @@ class FallbackModel:
             self._cache_name: self._cache,
         }
         logits = self._model(self._on_device(token_ids)[None], use_cache=True, **given).logits[0]
+        self._parents = checked
         return Pass(logits.float().cpu().numpy())
 
     def interrupt(self) -> None:

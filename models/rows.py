@@ -22,7 +22,7 @@ def checked_parents(count: int, parents: Sequence[int] | None) -> IntArray:
     return given
 
 
-def check_path(rows: Sequence[int], parents: IntArray) -> None:
+def check_path(rows: Sequence[int], parents: Sequence[int] | IntArray) -> None:
     """Raises ValueError where they lead not from the root downwards."""
     for row, before in zip(rows, (-1, *rows), strict=False):
         if not 0 <= row < len(parents) or parents[row] != before:

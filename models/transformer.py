@@ -120,13 +120,16 @@ class Transformer:
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
     ) -> Pass:
         self._interrupted = False
-        rows = self._place(len(token_ids), parents)
+        self._parents = self._parents[:0]
+        checked = checked_parents(len(token_ids), parents)
+        rows = self._place(checked)
         x = self._embedded(token_ids)  # [R, hidden]
         for index, layer in enumerate(self._weights.layers):
             if self._interrupted:
                 raise Interrupted
             x = x + layer.attention_post_norm(self._attention(index, layer, layer.attention_norm(x), rows))
             x = x + layer.mlp_post_norm(self._mlp(layer, layer.mlp_norm(x)))
+        self._parents = checked
         logits = F.linear(self._weights.norm(x[self._on_device(logit_rows)]), self._weights.head).float()
         return Pass(_capped(logits, self.shape.logit_cap).cpu().numpy())
 
@@ -162,10 +165,10 @@ class Transformer:
         for cache in (self._keys, self._values):
             cache[:, :, kept] = cache[:, :, source]
 
-    def _place(self, count: int, parents: Sequence[int] | None) -> Rows:
-        self._parents = checked_parents(count, parents)
+    def _place(self, parents: IntArray) -> Rows:
+        count = len(parents)
         check_room(count, self.length, self.max_rows, self.context)
-        seen = visible(self._parents, self.length)
+        seen = visible(parents, self.length)
         positions = seen.sum(1) - 1
         near = seen & self._in_window(positions)
         mask, window_mask = (torch.from_numpy(one).to(self._cos.device) for one in (seen, near))

@@ -201,7 +201,8 @@ class LanguageModel(Protocol):
         """From another thread: the pass that runs, if one does, may raise Interrupted soon instead of ending."""
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten."""
+        """Keeps these rows of the last pass, a path from the root in ascending order; the others are forgotten.
+        Raises ValueError for other rows."""
 
     def truncate(self, length: int) -> None:
         """Forgets every token from `length` on."""

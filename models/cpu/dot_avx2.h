@@ -120,7 +120,7 @@ static inline INLINE __m256 NAME(scaled)(__m256 total, __m256i sum, __m256 scale
 
 typedef struct { // what a tile of rows is multiplied with: some groups of a block
   const Block *block;
-  const NAME(Unpacked) *unpacked; // of each group, or NULL
+  const NAME(Unpacked) *unpacked; // the same groups, where the form is BYTES
   int from, to;
 } NAME(Span);
 
@@ -158,9 +158,9 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
         if (minima) minimum[half] = form == bits ? NAME(scales)(w, group + w->minima_at, 0, half) : _mm256_load_ps(unpacked->minima + half * 8);
       }
       for (int i = 0; i < R; i++) {
-        __m256 size = _mm256_set1_ps(x_scale[i]), sum = _mm256_set1_ps(x_sum[i]);
-        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], scale[0], size, sum, minimum[0], zero, minima);
-        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], scale[1], size, sum, minimum[1], zero, minima);
+        __m256 of_x = _mm256_set1_ps(x_scale[i]), sum_of_x = _mm256_set1_ps(x_sum[i]);
+        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], scale[0], of_x, sum_of_x, minimum[0], zero, minima);
+        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], scale[1], of_x, sum_of_x, minimum[1], zero, minima);
       }
     }
   }

@@ -20,7 +20,7 @@ static inline INLINE uint8x16_t NAME(quants)(const uint8_t *group, int bits, int
 
 // The products of column groups [from, to) of one group.
 static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, NAME(Sums) *sums, int bits, int from, int to, int R) {
-  for (int column = from; column < to; column++)
+  UNROLL(8) for (int column = from; column < to; column++)
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
       int8x16_t w = vreinterpretq_s8_u8(NAME(quants)(group, bits, column, quarter));
       for (int i = 0; i < R; i++) {

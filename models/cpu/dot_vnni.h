@@ -24,7 +24,7 @@ static inline INLINE W NAME(column)(const uint8_t *group, int bits, int j) {
 
 // sum[i] += the products of one group's column groups [from, to).
 static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, W *sum, int bits, int from, int to, int R) {
-  for (int j = from; j < to; j++) {
+  UNROLL(8) for (int j = from; j < to; j++) {
     W column = NAME(column)(group, bits, j);
     for (int i = 0; i < R; i++) sum[i] = w_dot(sum[i], column, w_set32(*(const int32_t *)(q[i] + j * 4)));
   }

@@ -80,7 +80,7 @@ struct Engine {
   float *query_scale;             // [MAX_ROWS][heads]
   float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
   int16_t *weights[MAX_THREADS];  // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
-  int16_t *keys, *values;         // [layers][kv_heads][context rounded up][head_dim], two and two beside each other
+  int16_t *keys, *values;         // [layers][kv_heads][context rounded up, head_dim], in blocks: see key_at, value_at
   float *key_scale, *value_scale; // [layers][kv_heads][context rounded up]
 };
 
@@ -286,7 +286,7 @@ static const Variant *variant_named(const char *name) {
 
 // ---- the engine
 
-// On a cache line; what was never written there may be read, but counts for nothing.
+// On a cache line.
 static void *untouched(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
 
 static void *room(size_t bytes) { // zeroed
@@ -314,6 +314,7 @@ static bool make_buffers(Engine *e) {
   e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
+  // attention may read slots that were never written, but gives them no weight
   e->keys = untouched(cache * c->head_dim * sizeof(int16_t)), e->values = untouched(cache * c->head_dim * sizeof(int16_t));
   e->key_scale = untouched(cache * sizeof(float)), e->value_scale = untouched(cache * sizeof(float));
   bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);

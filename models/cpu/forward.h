@@ -120,8 +120,8 @@ static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, con
   });
 }
 
-// 2^x: 2^n times a polynomial on [-0.5, 0.5], within 3e-6 of it (fitted with Remez' algorithm); what becomes of it has 14
-// bits or 8. x below -126 counts as -126.
+// 2^x: 2^n times a polynomial on [-0.5, 0.5], relatively within 3e-6 (fitted with Remez' algorithm); what becomes of it has
+// 14 bits or 8. x below -126 counts as -126; 128 is too much.
 static inline INLINE V NAME(exp2)(V x) {
   x = v_max(x, v_set(-126));
   V shifted = x + v_set(12582912.0f), r = x - (shifted - v_set(12582912.0f)); // see v_round
@@ -218,21 +218,21 @@ static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   });
 }
 
-typedef struct { VI of[ABREAST][WIDE / LANES]; } NAME(Products);
+typedef struct { VI of[ABREAST][WIDE / LANES]; } NAME(Dots);
 
-static inline INLINE NAME(Products) NAME(no_products)(int count) {
-  NAME(Products) sum;
+static inline INLINE NAME(Dots) NAME(no_dots)(int count) {
+  NAME(Dots) sum;
   for (int h = 0; h < count; h++)
     for (int j = 0; j < WIDE / LANES; j++) sum.of[h][j] = (VI){0};
   return sum;
 }
 
-// `steps` pairs of WIDE lanes, one after the other at `wide`, with the pairs at each of `pairs`; `ahead` is asked for.
-static inline INLINE void NAME(add_products)(NAME(Products) *sum, const int16_t *wide, const int16_t *const *pairs, int steps, const int16_t *ahead, int count) {
+// `steps` times the pairs of WIDE lanes at `wide` with one pair of each of `narrow`; `ahead` is asked for.
+static inline INLINE void NAME(add_dots)(NAME(Dots) *sum, const int16_t *wide, const int16_t *const *narrow, int steps, const int16_t *ahead, int count) {
   UNROLL(2) for (int step = 0; step < steps; step++, wide += 2 * WIDE) {
     if (ahead) __builtin_prefetch(ahead + step * 2 * WIDE);
     for (int h = 0; h < count; h++) {
-      VI pair = v_set_pair(pairs[h] + 2 * step);
+      VI pair = v_set_pair(narrow[h] + 2 * step);
       for (int j = 0; j < WIDE / LANES; j++) sum->of[h][j] = v_dot(sum->of[h][j], v_load_pairs(wide + j * LANES * 2), pair);
     }
   }
@@ -245,9 +245,9 @@ static inline INLINE void NAME(score)(const int16_t *keys, const float *key_scal
   for (int h = 0; h < count; h++)
     for (int j = 0; j < WIDE / LANES; j++) total[h][j] = v_set(0);
   for (int from = 0; from < d; from += EXACT_DIMS) {
-    NAME(Products) sum = NAME(no_products)(count);
+    NAME(Dots) sum = NAME(no_dots)(count);
     for (int h = 0; h < count; h++) q[h] = a->q[first + h] + from;
-    NAME(add_products)(&sum, keys + from * WIDE, q, EXACT_DIMS / 2, first == 0 ? keys + (from + 2 * d) * WIDE : NULL, count);
+    NAME(add_dots)(&sum, keys + from * WIDE, q, EXACT_DIMS / 2, first == 0 ? keys + (from + 2 * d) * WIDE : NULL, count);
     for (int h = 0; h < count; h++)
       for (int j = 0; j < WIDE / LANES; j++) total[h][j] += v_float(sum.of[h][j]);
   }
@@ -323,11 +323,11 @@ static inline INLINE void NAME(weigh)(const float *scores, float times, const in
 
 // mixed[h][at..at + WIDE) += weight * value of 2 * pairs keys.
 static inline INLINE void NAME(mix_block)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
-  NAME(Products) sum = NAME(no_products)(count);
+  NAME(Dots) sum = NAME(no_dots)(count);
   const int16_t *weights[ABREAST];
   for (int pair = 0; pair < pairs; pair += EXACT_KEYS / 2, values += EXACT_KEYS * d) {
     for (int h = 0; h < count; h++) weights[h] = a->weights[first + h] + from + 2 * pair;
-    NAME(add_products)(&sum, values, weights, pairs - pair < EXACT_KEYS / 2 ? pairs - pair : EXACT_KEYS / 2, first == 0 ? values + EXACT_KEYS * WIDE : NULL, count);
+    NAME(add_dots)(&sum, values, weights, pairs - pair < EXACT_KEYS / 2 ? pairs - pair : EXACT_KEYS / 2, first == 0 ? values + EXACT_KEYS * WIDE : NULL, count);
   }
   for (int h = 0; h < count; h++)
     for (int j = 0; j < WIDE / LANES; j++) {

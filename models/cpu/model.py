@@ -17,6 +17,7 @@ import psutil
 
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
+from ghostdraft.models.rows import check_path
 from ghostdraft.models.types import (
     CacheState,
     EngineUnavailable,
@@ -111,6 +112,7 @@ class CpuModel:
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
         self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._shape.vocab // 16) * 16), np.float32)
+        self._parents: Sequence[int] = ()  # of the last pass
         self._handle = self._open()
 
     @property
@@ -135,6 +137,7 @@ class CpuModel:
         """See `LanguageModel.forward`. The logits are valid until the next pass."""
         tokens, rows = np.asarray(token_ids, np.int32), np.asarray(logit_rows, np.int32)
         tree = None if parents is None else np.asarray(parents, np.int32)
+        self._parents = ()
         self._check(tokens, rows, tree)
         hidden = np.empty((len(tokens), self._shape.hidden), np.float32)
         status = self._engine.gd_forward(
@@ -145,6 +148,7 @@ class CpuModel:
             raise Interrupted
         if status != 0:
             raise ValueError("a row's parent must stand before it")
+        self._parents = range(-1, len(tokens) - 1) if parents is None else parents
         return Pass(self._logits[: len(rows), : self._shape.vocab], hidden)
 
     def interrupt(self) -> None:
@@ -152,12 +156,15 @@ class CpuModel:
         self._engine.gd_interrupt(self._handle)
 
     def keep(self, rows: Sequence[int]) -> None:
+        check_path(rows, self._parents)
         kept = np.asarray(rows, np.int32)
         self._engine.gd_keep(self._handle, kept.ctypes.data, len(kept))
+        self._parents = ()
 
     def truncate(self, length: int) -> None:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate {self.length} tokens to {length}")
+        self._parents = ()
         self._engine.gd_truncate(self._handle, length)
 
     def save(self) -> CacheState:
@@ -166,6 +173,7 @@ class CpuModel:
         return CacheState(self.length, state.nbytes, state)
 
     def restore(self, state: CacheState) -> None:
+        self._parents = ()
         self._engine.gd_restore(self._handle, state.content.ctypes.data, state.length)
 
     def close(self) -> None:

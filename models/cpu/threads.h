@@ -74,12 +74,12 @@ static inline int team_take(Member *me, int total, int *end) {
 }
 
 // Runs the statement for each unit of a phase of `total` that this member gets, then waits for the others' ones.
-#define PHASE(me, total, unit, ...)                                               \
-  do {                                                                                   \
-    const int total_ = (total);                                                          \
-    for (int end_ = 0, first_; (first_ = team_take(me, total_, &end_)) >= 0;)         \
-      for (int unit = first_; unit < end_; unit++) __VA_ARGS__;                                \
-    team_wait(me);                                                                       \
+#define PHASE(me, total, unit, ...)                                                     \
+  do {                                                                                  \
+    const int total_ = (total);                                                         \
+    for (int end_ = 0, first_; (first_ = team_take(me, total_, &end_)) >= 0;)           \
+      for (int unit = first_; unit < end_; unit++) __VA_ARGS__;                         \
+    team_wait(me);                                                                      \
   } while (0)
 
 static inline void team_wait(Member *me) {

@@ -7,11 +7,11 @@ typedef int32_t VI_portable __attribute__((vector_size(16)));
 #include "vector.h"
 
 static inline INLINE V NAME(v_fma)(V a, V b, V c) { return a * b + c; }
-static inline INLINE V v_max(V a, V b) {
+static inline INLINE V NAME(v_max)(V a, V b) {
   VI over = (VI)(a > b);
   return (V)(((VI)a & over) | ((VI)b & ~over));
 }
-static inline INLINE V v_min(V a, V b) {
+static inline INLINE V NAME(v_min)(V a, V b) {
   VI under = (VI)(a < b);
   return (V)(((VI)a & under) | ((VI)b & ~under));
 }

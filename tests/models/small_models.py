@@ -23,14 +23,16 @@ CONTEXT = 256
 CLASSES = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}
 
 
-def shape(architecture: str = "qwen2", heads: int = 6, kv_heads: int = 2, tied: bool = True) -> Shape:
+def shape(
+    architecture: str = "qwen2", heads: int = 6, kv_heads: int = 2, head_dim: int = 32, tied: bool = True
+) -> Shape:
     return Shape(
         architecture=architecture,
         layers=3,
         hidden=96,
         heads=heads,
         kv_heads=kv_heads,
-        head_dim=32,
+        head_dim=head_dim,
         mlp=160,
         vocab=VOCAB,
         context=CONTEXT,

@@ -40,6 +40,7 @@ SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
     "untied": lambda folder: stored(shape("qwen2", tied=False), folder),
     "groups-of-1": lambda folder: stored(shape("llama", heads=3, kv_heads=3), folder),
     "groups-of-7": lambda folder: stored(shape("qwen2", heads=14), folder),
+    "heads-of-96": lambda folder: stored(shape("llama", heads=4, head_dim=96), folder),
     "groups-of-12": lambda folder: stored(shape("llama", heads=12, kv_heads=1), folder),
 }
 BLOCKS = {kind: partial(stored_gguf, kind) for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")}
@@ -250,6 +251,8 @@ def test_interruptions_at_any_time_leave_no_trace(small: Checkpoint) -> None:
             model.forward(tokens(40), [] if turn % 3 else [39])
         except Interrupted:
             ended += 1
+            with pytest.raises(ValueError, match="path"):
+                model.keep([0])
     over.set()
     thread.join()
     assert ended > 0
