@@ -87,7 +87,7 @@ def _fitting(line: str, scene: Scene) -> str:
 def joined(text: str, scene: Scene) -> Insert:
     """The suggestion, with what it leaves of the rest of the line behind it where it supplies some of that itself."""
     if not scene.rest.strip():
-        return Insert(text, text)
+        return Insert(text, text, over_rest=bool(scene.rest) and text.startswith(scene.rest))
     text, supplied = _over_closers(text, scene) if scene.rest_closes else _over_code(text, scene.rest)
     if not supplied:
         return Insert(text, text)

@@ -18,7 +18,7 @@ from ghostdraft.models.install import Delivery, install
 from ghostdraft.models.progress import Stage, Watch, from_byte
 from ghostdraft.models.registry import Hub, KnownModel
 from ghostdraft.models.sources import open_source
-from ghostdraft.models.store import Store, absent
+from ghostdraft.models.store import Store, absent, plain_name
 from ghostdraft.models.types import DownloadFailed, ModelError, ModelNotFound, OutOfSpace, WeightsCorrupt
 
 SILENT = Watch()
@@ -96,7 +96,7 @@ def import_file(store: Store, path: Path, name: str | None = None, watch: Watch 
     """
     with disk_errors(path):
         files = local_files.find_files(path)
-    name = name or path.resolve().name.removesuffix(".gguf")
+    name = name or plain_name(path.resolve().name.removesuffix(".gguf"))
     with disk_errors(store.home), store.lock(name, lambda: watch.advanced(Stage.WAITING, 0, 0)):
         _check_free_name(store, name)
         check_room(store, name, sum(file.stat().st_size for file in files))

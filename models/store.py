@@ -25,7 +25,9 @@ from ghostdraft.models.types import ModelError, ModelNotFound, WeightsCorrupt
 
 HOME_VARIABLE = "GHOSTDRAFT_HOME"
 
-_UNSAFE = re.compile(r"[^\w.+-]+|^\.+")
+_PART = r"\w[\w.+-]*"
+_NAME = re.compile(rf"{_PART}(/{_PART})?(:{_PART}(/{_PART})*)?")
+LONGEST_NAME = 200  # characters
 
 
 def default_home() -> Path:
@@ -38,13 +40,16 @@ class Store:
         self.home = home or default_home()
 
     def folder(self, name: str) -> Path:
-        """Where the model of this name lies, or would lie; "/" in a hub id becomes "--".
+        """Where the model of this name lies, or would lie; "/" in a hub id becomes "--", ":" becomes "@".
 
-        Raises ModelNotFound for no name.
+        Raises ModelNotFound for what cannot be a name.
         """
-        if not name:
-            raise ModelNotFound("A model has a name. See: ghostdraft models list")
-        return self.home / "models" / _UNSAFE.sub("_", name.replace("/", "--"))
+        if not _NAME.fullmatch(name) or "--" in name or len(name) > LONGEST_NAME:
+            raise ModelNotFound(
+                f"No model can be called {name!r}: a name is made of letters, digits and single . _ + -, a hub id of "
+                "two such names with / between them, and of a file behind a colon. See: ghostdraft models list"
+            )
+        return self.home / "models" / name.replace("/", "--").replace(":", "@")
 
     def partial(self, name: str) -> Path:
         return self.home / "partial" / self.folder(name).name
@@ -111,6 +116,11 @@ def _remove_folder(folder: Path) -> None:
         shutil.rmtree(doomed)
     except OSError as error:
         raise ModelError(f"{folder} cannot be removed ({error.strerror}). Close the editors that use it.") from error
+
+
+def plain_name(text: str) -> str:
+    """A name that comes near to `text`."""
+    return re.sub(r"--+", "-", re.sub(r"[^\w.+-]+|^[^\w]+", "_", text))[:LONGEST_NAME] or "_"
 
 
 def absent(name: str) -> str:

@@ -74,6 +74,9 @@ def test_an_answer_is_an_edit_of_one_line(before: str, behind: str, writes: str,
         ("f( ¦ )", "a", "a", False),
         ("f('¦')", "a'", "a')", True),
         ("f('¦')", "a', 'b", "a', 'b", False),
+        ("if a:\n¦    ", "    b", "    b", True),
+        ("if a:\n¦\t", "\tb", "\tb", True),
+        ("if a:\n    ¦    ", "b", "b", False),
     ],
 )
 def test_what_is_replaced(marked: str, writes: str, text: str, over_rest: bool) -> None:

@@ -116,6 +116,10 @@ def test_a_gguf_file_is_imported(store: Store, tmp_path: Path, log: Log) -> None
     assert path.exists()
 
 
+def test_a_file_with_an_odd_name_is_imported_by_a_plain_one(store: Store, tmp_path: Path) -> None:
+    assert import_file(store, gguf_file(tmp_path / "My Model (1).gguf")).name == "My_Model_1_"
+
+
 def test_a_folder_is_imported(store: Store, tmp_path: Path) -> None:
     checkpoint = import_file(store, safetensors_folder(tmp_path / "Model-0.5B"))
     assert checkpoint.name == "Model-0.5B"

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ghostdraft.models import store as stores
 from ghostdraft.models.acquire import import_file
 from ghostdraft.models.checkpoint import Checkpoint, mend, open_checkpoint
-from ghostdraft.models.store import Store
+from ghostdraft.models.store import Store, plain_name
 from ghostdraft.models.types import ModelError, ModelNotFound, WeightsCorrupt
 from tests.models.published import gguf_file
 
@@ -29,10 +31,52 @@ def test_home_is_the_users_data_folder_unless_named(monkeypatch: pytest.MonkeyPa
     assert Store().home == Path(platformdirs.user_data_dir("ghostdraft", appauthor=False))
 
 
-@pytest.mark.parametrize("name", ["owner/name", "..", "../../etc", "a\\b:c", ".hidden", "é"])
-def test_every_name_has_a_folder_inside_the_store(store: Store, name: str) -> None:
-    assert store.folder(name).parent == store.home / "models"
-    assert store.folder(name).resolve().parent == (store.home / "models").resolve()
+def accepted(store: Store, name: str) -> Path | None:
+    try:
+        return store.folder(name)
+    except ModelNotFound:
+        return None
+
+
+@given(names=st.lists(st.one_of(st.text(max_size=8), st.text("a/-.: _@\n", max_size=8)), min_size=2, unique=True))
+@example(
+    names=[
+        "owner/name",
+        "owner--name",
+        "a b",
+        "a_b",
+        "..",
+        "../../etc",
+        "a\\b:c",
+        ".hidden",
+        "é",
+        "x\n",
+        "C:",
+        "a/b:c/d",
+        "a/b/c:d",
+        "a/b@c/d",
+    ]
+)
+def test_every_name_has_a_folder_of_its_own_inside_the_store(names: list[str]) -> None:
+    store = Store(Path("home").resolve())
+    folders = [folder for name in names if (folder := accepted(store, name))]
+    assert len(set(folders)) == len(folders)
+    assert all(folder.parent == folder.resolve().parent == store.home / "models" for folder in folders)
+
+
+@pytest.mark.parametrize("name", ["", "..", "../evil", "a b", "a--b", "a/b/c", "a\n", ".hidden", "x" * 300])
+def test_what_cannot_be_a_name_is_told(store: Store, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelNotFound, match="models list"):
+        store.remove(name)
+    if name:
+        with pytest.raises(ModelNotFound, match="models list"):
+            import_file(store, gguf_file(tmp_path / "mine.gguf"), name)
+
+
+@given(st.text(max_size=120))
+def test_every_file_has_a_plain_name(text: str) -> None:
+    assert accepted(Store(Path("home")), plain_name(text))
+    assert plain_name(plain_name(text)) == plain_name(text)
 
 
 def test_no_name_is_no_model(store: Store, mine: Checkpoint) -> None:
