@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt, check_path
+from ghostdraft.models.rows import ancestry, check_path, checked_parents
+from ghostdraft.models.types import EngineUnavailable, IntArray, Interrupted, Pass, Shape, WeightsCorrupt
 
 try:
     import torch
@@ -89,7 +90,7 @@ class Transformer:
     ) -> Pass:
         self._interrupted = False
         self._parents = self._parents[:0]
-        checked = _checked_parents(len(token_ids), parents)
+        checked = checked_parents(len(token_ids), parents)
         rows = self._place(checked)
         x = F.embedding(self._on_device(token_ids), self._weights.embedding)  # [R, hidden]
         for index, layer in enumerate(self._weights.layers):
@@ -130,7 +131,7 @@ class Transformer:
             raise ValueError(f"{count} rows in one pass, where 1 to {self.max_rows} fit")
         if self.length + count > self.context:
             raise ValueError(f"{count} rows behind {self.length} tokens exceed the context of {self.context}")
-        sees = _ancestry(parents)
+        sees = ancestry(parents)
         positions = self._on_device(self.length + sees.sum(1) - 1)
         mask = torch.from_numpy(np.pad(sees, ((0, 0), (self.length, 0)), constant_values=True)).to(self._cos.device)
         return Rows(slice(self.length, self.length + count), self._cos[positions], self._sin[positions], mask)
@@ -178,25 +179,6 @@ def _rope_table(shape: Shape, context: int) -> tuple[Tensor, Tensor]:
     frequencies = 1.0 / shape.rope_theta ** (torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
     angles = torch.outer(torch.arange(context).float(), frequencies)
     return angles.cos(), angles.sin()
-
-
-def _checked_parents(count: int, parents: Sequence[int] | None) -> IntArray:
-    line = np.arange(-1, count - 1, dtype=np.int32)
-    if parents is None:
-        return line
-    given = np.asarray(parents, np.int32)
-    if len(given) != count or (given < -1).any() or (given > line).any():
-        raise ValueError("parents must be one for each row, and each an earlier row or -1")
-    return given
-
-
-def _ancestry(parents: IntArray) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """[R, R] which rows each row follows, itself included."""
-    sees = np.eye(len(parents), dtype=bool)
-    for row, parent in enumerate(parents):
-        if parent >= 0:
-            sees[row] |= sees[parent]
-    return sees
 
 
 def _check(shape: Shape, device: str) -> None:

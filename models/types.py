@@ -117,13 +117,6 @@ class Pass:
     hidden: FloatArray | None = None  # [n, hidden], the last layer's, before the final norm
 
 
-def check_path(rows: Sequence[int], parents: Sequence[int] | IntArray) -> None:
-    """Raises ValueError unless `rows` are a path from the root of a pass; `parents` are those of its rows."""
-    for row, before in zip(rows, (-1, *rows), strict=False):
-        if not 0 <= row < len(parents) or parents[row] != before:
-            raise ValueError(f"rows {list(rows)} are no path from the root of the last pass")
-
-
 class Tokenizer(Protocol):
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Token ids of `text`, without BOS; special tokens in the text are plain text unless `special`."""

@@ -17,6 +17,7 @@ import psutil
 
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
+from ghostdraft.models.rows import check_path
 from ghostdraft.models.types import (
     EngineUnavailable,
     FloatArray,
@@ -25,7 +26,6 @@ from ghostdraft.models.types import (
     Pass,
     Shape,
     WeightsCorrupt,
-    check_path,
 )
 
 MAX_ROWS = 64
