@@ -109,16 +109,16 @@ def _options(wish: Wish, cursor: Cursor) -> Options:
     chosen = {"model": wish.model, "drafter": wish.drafter}
     settings, problems = user_settings({key: value for key, value in chosen.items() if value is not None})
     path = path_of(cursor.document.uri)
-    for workspace in _workspaces(path)[:1]:
+    if (workspace := _workspace(path)) is not None:
         problems += settings.add_folder(workspace)
     for problem in problems:
         typer.echo(f"ghostdraft: {problem}", err=True)
     return settings.options(path)
 
 
-def _workspaces(path: Path | None) -> list[Path]:
-    """The folders above the file that have settings of their own, the nearest first."""
-    return [folder for folder in (path.parents if path else ()) if os.path.exists(folder / WORKSPACE_FILE)]
+def _workspace(path: Path | None) -> Path | None:
+    """The nearest folder above the file that has settings of its own."""
+    return next((folder for folder in (path.parents if path else ()) if os.path.exists(folder / WORKSPACE_FILE)), None)
 
 
 def _load(options: Options, wish: Wish) -> Engine:

@@ -4,7 +4,7 @@
 // times x's sum, and what it ends with, products with -16 to 15 or -32 to 31, fits: 16 * 127 * 2 * 8, 32 * 127 * 2 * 4.
 // Of 8 bits only two products fit, and only because such neighbours of x stay within 128 together: 255 * 128.
 
-enum { NAME(TILE) = 4, NAME(BYTES) = 0, NAME(PAIRED) = 1 };
+enum { NAME(TILE) = 4, NAME(BYTES) = 8, NAME(PAIRED) = 1 };
 
 // PIN keeps the compiler from regrouping the sums, which would hold every product at once and spill them.
 #if defined(ENGINE_EMULATION)
@@ -42,26 +42,14 @@ static inline INLINE NAME(Sums) NAME(first_sums)(const int16_t *first, int R) {
   return sums;
 }
 
-// Half of column group j of a group's quants, as bytes.
-static inline INLINE __m256i NAME(column)(const uint8_t *group, int bits, int j, int half) {
-  const __m256i *at = (const __m256i *)(group + half * 32);
-  if (bits == NAME(BYTES)) return _mm256_loadu_si256(at + j * 2);
-  __m256i packed = _mm256_loadu_si256(at + j % 4 * 2);
-  if (j < 4) return _mm256_and_si256(packed, _mm256_set1_epi8(mask_of(0, bits)));
-  __m256i lower = _mm256_and_si256(_mm256_srli_epi16(packed, bits), _mm256_set1_epi8(mask_of(0, 8 - bits)));
-  if (bits == 4) return lower;
-  const int place = (j - 4) * bits_apart(bits), left = 8 - bits - place % 8; // see quant_at
-  __m256i upper = _mm256_loadu_si256(at + 8 + place / 8 * 2);
-  upper = left > 0 ? _mm256_slli_epi16(upper, left) : _mm256_srli_epi16(upper, -left);
-  return _mm256_or_si256(lower, _mm256_and_si256(upper, _mm256_set1_epi8(mask_of(8 - bits, bits))));
-}
+#include "column.h"
 
 // `sums` and the products of one group, or of its part that has scales of its own; quants as the file has them, or as
 // BYTES.
 static inline INLINE NAME(Sums) NAME(dot)(const uint8_t *group, const int8_t *q, NAME(Sums) sums, int bits, int form, int part, int R) {
   const int columns = bits == 6 ? 4 : 8;
   UNROLL(8) for (int j = part * columns; j < (part + 1) * columns; j++)
-    NAME(add)(&sums, NAME(column)(group, form, j, 0), NAME(column)(group, form, j, 1), q, j, R);
+    NAME(add)(&sums, NAME(column)(group, form, j), NAME(column)(group + 32, form, j), q, j, R);
   for (int i = 0; i < R; i++) {
     sums.low[i] = _mm256_madd_epi16(sums.low[i], _mm256_set1_epi16(1));
     sums.high[i] = _mm256_madd_epi16(sums.high[i], _mm256_set1_epi16(1));
@@ -79,7 +67,7 @@ static inline INLINE __m256i NAME(add8)(__m256i sum, __m256i quants, __m256i x) 
 static inline INLINE NAME(Sums) NAME(dot8)(const uint8_t *group, const int8_t *q, int R) {
   NAME(Sums) sums = NAME(no_sums)(R);
   UNROLL(8) for (int j = 0; j < 8; j++) {
-    __m256i low = NAME(column)(group, NAME(BYTES), j, 0), high = NAME(column)(group, NAME(BYTES), j, 1);
+    __m256i low = NAME(column)(group, NAME(BYTES), j), high = NAME(column)(group + 32, NAME(BYTES), j);
     for (int i = 0; i < R; i++) {
       __m256i x = _mm256_set1_epi32(*(const int32_t *)(q + i * GROUP + j * 4));
       sums.low[i] = NAME(add8)(sums.low[i], low, x);
@@ -96,18 +84,27 @@ static inline INLINE __m256 NAME(scales)(const Block *w, const uint8_t *scales, 
   return _mm256_mul_ps(unit, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(multiples)));
 }
 
-// A group unpacked: its quants as bytes, and its scales and minima as floats.
+typedef struct { __m256 scale[2], minimum[2]; } NAME(Factors); // of output rows 0 to 7 and 8 to 15
+
+static inline INLINE NAME(Factors) NAME(factors)(const Block *w, const uint8_t *group, int part, int minima) {
+  NAME(Factors) factors;
+  for (int half = 0; half < 2; half++) {
+    factors.scale[half] = NAME(scales)(w, group + w->scales_at, part, half);
+    factors.minimum[half] = minima ? NAME(scales)(w, group + w->minima_at, 0, half) : _mm256_setzero_ps();
+  }
+  return factors;
+}
+
+// A group unpacked: its quants as bytes, and the factors of its parts.
 typedef struct {
-  uint8_t quants[512];
-  float scales[2][BLOCK], minima[BLOCK];
+  __m256i quants[8][2];
+  NAME(Factors) part[2];
 } NAME(Unpacked);
 
 static inline INLINE void NAME(unpack)(const Block *w, const uint8_t *group, NAME(Unpacked) *to, int bits, int minima) {
-  for (int half = 0; half < 2; half++) {
-    UNROLL(8) for (int j = 0; j < 8; j++) _mm256_store_si256((__m256i *)to->quants + j * 2 + half, NAME(column)(group, bits, j, half));
-    for (int part = 0; part < (bits == 6 ? 2 : 1); part++) _mm256_store_ps(to->scales[part] + half * 8, NAME(scales)(w, group + w->scales_at, part, half));
-    if (minima) _mm256_store_ps(to->minima + half * 8, NAME(scales)(w, group + w->minima_at, 0, half));
-  }
+  UNROLL(8) for (int j = 0; j < 8; j++)
+    UNROLL(2) for (int half = 0; half < 2; half++) to->quants[j][half] = NAME(column)(group + half * 32, bits, j);
+  for (int part = 0; part < parts_of(bits); part++) to->part[part] = NAME(factors)(w, group, part, minima);
 }
 
 // total + scale * (x's scale * sum - zero * x_sum) + minimum * x_sum; zero is what the sum still counts too much.
@@ -140,27 +137,23 @@ typedef struct { __m256 low[NAME(TILE)], high[NAME(TILE)]; } NAME(Totals);
 
 static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int bits, int form, int minima, int R) {
   const Block *w = span->block;
-  const int parts = bits == 6 ? 2 : 1, zero = bits == 8 ? 128 : minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
+  const int zero = bits == 8 ? 128 : minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
   const int first = span->from + row * SPAN / m, last = span->from + (row + R) * SPAN / m; // groups of its share
   NAME(Totals) totals;
   y += row * BLOCK;
   for (int i = 0; i < R; i++) totals.low[i] = _mm256_loadu_ps(y + i * BLOCK), totals.high[i] = _mm256_loadu_ps(y + i * BLOCK + 8);
   for (int g = span->from; g < span->to; g++) {
     const NAME(Unpacked) *unpacked = span->unpacked + (g - span->from);
-    const uint8_t *group = w->data + (size_t)g * w->stride, *quants = form == bits ? group : unpacked->quants;
+    const uint8_t *group = w->data + (size_t)g * w->stride, *quants = form == bits ? group : (const uint8_t *)unpacked->quants;
     const float *x_scale = &SCALE(x, row, g), *x_sum = &SCALED_SUM(x, row, g);
     NAME(ask_ahead)(w, group, g >= first && g < last);
-    for (int part = 0; part < parts; part++) {
+    for (int part = 0; part < parts_of(bits); part++) {
       NAME(Sums) sums = NAME(products)(quants, x, row, g, bits, form, part, R);
-      __m256 scale[2], minimum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-      for (int half = 0; half < 2; half++) {
-        scale[half] = form == bits ? NAME(scales)(w, group + w->scales_at, part, half) : _mm256_load_ps(unpacked->scales[part] + half * 8);
-        if (minima) minimum[half] = form == bits ? NAME(scales)(w, group + w->minima_at, 0, half) : _mm256_load_ps(unpacked->minima + half * 8);
-      }
+      const NAME(Factors) factors = form == bits ? NAME(factors)(w, group, part, minima) : unpacked->part[part];
       for (int i = 0; i < R; i++) {
         __m256 of_x = _mm256_set1_ps(x_scale[i]), sum_of_x = _mm256_set1_ps(x_sum[i]);
-        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], scale[0], of_x, sum_of_x, minimum[0], zero, minima);
-        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], scale[1], of_x, sum_of_x, minimum[1], zero, minima);
+        totals.low[i] = NAME(scaled)(totals.low[i], sums.low[i], factors.scale[0], of_x, sum_of_x, factors.minimum[0], zero, minima);
+        totals.high[i] = NAME(scaled)(totals.high[i], sums.high[i], factors.scale[1], of_x, sum_of_x, factors.minimum[1], zero, minima);
       }
     }
   }
@@ -179,7 +172,7 @@ static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations 
 
 static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
   const int unpacks = bits < 8 && m > (bits == 4 ? 2 : 1) * NAME(TILE); // pays from so many rows on
-  NAME(Unpacked) unpacked[SPAN] __attribute__((aligned(64)));
+  NAME(Unpacked) unpacked[SPAN];
   for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;

@@ -43,7 +43,7 @@ static inline INLINE void NAME(scale_add)(float *y, float32x4_t scale, float32x4
 }
 
 static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
-  const int parts = bits == 6 ? 2 : 1, zero = bits == 8 ? 0 : w->zero;
+  const int parts = parts_of(bits), zero = bits == 8 ? 0 : w->zero;
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
     const int8_t *q[4];

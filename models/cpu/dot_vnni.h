@@ -9,18 +9,7 @@ static inline INLINE WF NAME(scales)(const Block *w, const uint8_t *scales, int 
   return w->multiples ? w_multiply(unit, w_to_float(w_bytes(multiples_at(scales, half) + p * LANES))) : unit;
 }
 
-// Column group j of a group's quants, as bytes.
-static inline INLINE W NAME(column)(const uint8_t *group, int bits, int j) {
-  if (bits == 8) return w_load(group + j * 64);
-  W packed = w_load(group + j % 4 * 64);
-  if (j < 4) return w_and(packed, w_set8(mask_of(0, bits)));
-  W lower = w_and(w_right(packed, bits), w_set8(mask_of(0, 8 - bits)));
-  if (bits == 4) return lower;
-  const int place = (j - 4) * bits_apart(bits), left = 8 - bits - place % 8; // see quant_at
-  W upper = w_load(group + 256 + place / 8 * 64);
-  upper = left > 0 ? w_left(upper, left) : w_right(upper, -left);
-  return w_or(lower, w_and(upper, w_set8(mask_of(8 - bits, bits))));
-}
+#include "column.h"
 
 // sum[i] += the products of one group's column groups [from, to).
 static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, W *sum, int bits, int from, int to, int R) {
@@ -32,7 +21,7 @@ static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q
 
 static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
   enum { PARTS = BLOCK / LANES };
-  const int halves = bits == 6 ? 2 : 1;
+  const int halves = parts_of(bits);
   WF total[PARTS][TILE_ROWS];
   for (int p = 0; p < PARTS; p++)
     for (int i = 0; i < R; i++) total[p][i] = w_load_floats(y + (row + i) * BLOCK + p * LANES);
@@ -63,15 +52,8 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
 #include "rows.h"
 
 #undef TILE_ROWS
-#undef W
 #undef WF
-#undef w_load
-#undef w_set8
 #undef w_set32
-#undef w_and
-#undef w_or
-#undef w_right
-#undef w_left
 #undef w_dot
 #undef w_to_float
 #undef w_half_scales

@@ -12,6 +12,17 @@
 #define LOG2_E 1.44269504f
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
 enum { WIDE = 16, ABREAST = 5 }; // keys, or numbers of values, and queries whose sums are kept in registers
+
+// `run` for as many queries as are left, up to ABREAST, compiled for each number of them.
+#define OF_QUERIES(left, run, ...)         \
+  switch (left) {                          \
+  case 1: run(__VA_ARGS__, 1); break;      \
+  case 2: run(__VA_ARGS__, 2); break;      \
+  case 3: run(__VA_ARGS__, 3); break;      \
+  case 4: run(__VA_ARGS__, 4); break;      \
+  default: run(__VA_ARGS__, ABREAST);      \
+  }
+
 // Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
 enum { EXACT_DIMS = 32, QUERY_TOP = 8191, KEY_TOP = 8191 };
 enum { EXACT_KEYS = 64, WEIGHT_TOP = 16383, VALUE_TOP = 2047 };
@@ -142,6 +153,9 @@ static inline const float *rope_row(const Engine *e, int row) {
 
 // How many bits of a quant find no room in a byte beside another quant.
 static inline int bits_apart(int bits) { return 2 * bits - 8; }
+
+// How many parts of a group have scales of their own.
+static inline int parts_of(int bits) { return bits == 6 ? 2 : 1; }
 
 // Bits [from, to).
 static inline int mask_of(int from, int to) { return (1 << to) - (1 << from); }

@@ -262,13 +262,7 @@ static void NAME(score_keys)(const Engine *e, int layer, int kv, int slots, cons
     for (int h = 0; h < a->count; h += ABREAST) {
       const int16_t *keys = key_block(e, layer, kv, slot);
       const float *scale = e->key_scale + cache_row(e, layer, kv, slot);
-      switch (a->count - h) {
-      case 1: NAME(score)(keys, scale, a, h, slot, d, 1); break;
-      case 2: NAME(score)(keys, scale, a, h, slot, d, 2); break;
-      case 3: NAME(score)(keys, scale, a, h, slot, d, 3); break;
-      case 4: NAME(score)(keys, scale, a, h, slot, d, 4); break;
-      default: NAME(score)(keys, scale, a, h, slot, d, ABREAST);
-      }
+      OF_QUERIES(a->count - h, NAME(score), keys, scale, a, h, slot, d);
     }
 }
 
@@ -342,13 +336,7 @@ static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end
   for (int at = 0; at < d; at += WIDE) {
     const int16_t *values = value_block(e, layer, kv, slot, at);
     for (int h = 0; h < a->count; h += ABREAST)
-      switch (a->count - h) {
-      case 1: NAME(mix_block)(values, d, a, h, from, pairs, at, 1); break;
-      case 2: NAME(mix_block)(values, d, a, h, from, pairs, at, 2); break;
-      case 3: NAME(mix_block)(values, d, a, h, from, pairs, at, 3); break;
-      case 4: NAME(mix_block)(values, d, a, h, from, pairs, at, 4); break;
-      default: NAME(mix_block)(values, d, a, h, from, pairs, at, ABREAST);
-      }
+      OF_QUERIES(a->count - h, NAME(mix_block), values, d, a, h, from, pairs, at);
   }
 }
 

@@ -9,15 +9,8 @@ typedef int32_t VI_avxvnni __attribute__((vector_size(32)));
 static inline INLINE VI NAME(v_dot)(VI sum, VI a, VI b) { return (VI)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b); }
 
 #define TILE_ROWS 4
-#define W __m256i
 #define WF __m256
-#define w_load(p) _mm256_loadu_si256((const __m256i *)(p))
-#define w_set8(c) _mm256_set1_epi8(c)
 #define w_set32(i) _mm256_set1_epi32(i)
-#define w_and _mm256_and_si256
-#define w_or _mm256_or_si256
-#define w_right _mm256_srli_epi16
-#define w_left _mm256_slli_epi16
 #define w_dot _mm256_dpbusd_avx_epi32
 #define w_to_float _mm256_cvtepi32_ps
 #define w_half_scales(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))

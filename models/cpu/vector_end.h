@@ -13,3 +13,10 @@
 #undef v_round
 #undef v_load_pairs
 #undef v_set_pair
+#undef W
+#undef w_load
+#undef w_set8
+#undef w_and
+#undef w_or
+#undef w_right
+#undef w_left

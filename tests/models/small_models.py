@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
+from ghostdraft.models.transformer import Transformer
 from ghostdraft.models.types import FloatArray, LanguageModel, ModelSpec, Shape
 
 torch.set_num_threads(1)  # such small models lose by more
@@ -75,6 +76,10 @@ def randomised(model: PreTrainedModel) -> PreTrainedModel:
             if name.endswith(("bias", "norm.weight")):
                 parameter.add_(0.3 * torch.randn_like(parameter))
     return model.eval()
+
+
+def ours(of: Shape, **options: object) -> Transformer:
+    return Transformer(of, hugging_face(of).state_dict(), **options)
 
 
 def stored(of: Shape, folder: Path) -> Checkpoint:

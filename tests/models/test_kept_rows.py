@@ -9,9 +9,8 @@ import pytest
 
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import CpuModel
-from ghostdraft.models.transformer import Transformer
 from ghostdraft.models.types import LanguageModel
-from tests.models.small_models import hugging_face, run, shape, stored, tokens
+from tests.models.small_models import ours, run, shape, stored, tokens
 
 CONTEXT = 16
 
@@ -24,7 +23,7 @@ def on_cpu(folder: Path) -> CpuModel:
 
 ENGINES: dict[str, Callable[[Path], LanguageModel]] = {
     "cpu": on_cpu,
-    "torch": lambda _folder: Transformer(shape(), hugging_face(shape()).state_dict(), context=CONTEXT),
+    "torch": lambda _folder: ours(shape(), context=CONTEXT),
 }
 
 

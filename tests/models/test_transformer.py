@@ -17,14 +17,10 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.reference import HuggingFaceModel
 from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.transformer import TorchModel, Transformer
-from ghostdraft.models.types import EngineUnavailable, Interrupted, Shape, WeightsCorrupt
-from tests.models.small_models import VOCAB, extend, hugging_face, paths, run, shape, stored, tokens, trees
+from ghostdraft.models.types import EngineUnavailable, Interrupted, WeightsCorrupt
+from tests.models.small_models import VOCAB, extend, hugging_face, ours, paths, run, shape, stored, tokens, trees
 
 CLOSE = 1e-4  # between two runs of ours, which sum in other orders; logits are of the order of 1
-
-
-def ours(of: Shape, **options: object) -> Transformer:
-    return Transformer(of, hugging_face(of).state_dict(), **options)
 
 
 @pytest.fixture(scope="module")
