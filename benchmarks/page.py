@@ -75,9 +75,10 @@ def _peers(result: Any) -> Rows:
 
 
 def _peers_notes(result: Any) -> Iterable[str]:
+    low, high = result["ours_8_rows_over_1_quartiles"]
     yield (
-        f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row; with n-gram drafts it "
-        f"decodes {result['drafted_speedup']:.2f} times as fast as one token at a time."
+        f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f}); "
+        f"with n-gram drafts it decodes {result['drafted_speedup']:.2f} times as fast as one token at a time."
     )
     yield f"Holes: sha256 `{result['holes_sha256']}`"
     yield result["peer"]

@@ -135,13 +135,13 @@ static inline INLINE NAME(Sums) NAME(products)(const uint8_t *quants, const Acti
 
 typedef struct { __m256 low[NAME(TILE)], high[NAME(TILE)]; } NAME(Totals);
 
-static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int bits, int form, int minima, int R) {
+static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *x, int row, int m, float *y, int stride, int bits, int form, int minima, int R) {
   const Block *w = span->block;
   const int zero = bits == 8 ? 128 : minima ? (bits == 5 ? -16 : 0) : bits == 4 ? 8 : 0;
   const int first = span->from + row * SPAN / m, last = span->from + (row + R) * SPAN / m; // groups of its share
   NAME(Totals) totals;
-  y += row * BLOCK;
-  for (int i = 0; i < R; i++) totals.low[i] = _mm256_loadu_ps(y + i * BLOCK), totals.high[i] = _mm256_loadu_ps(y + i * BLOCK + 8);
+  y += (size_t)row * stride;
+  for (int i = 0; i < R; i++) totals.low[i] = _mm256_loadu_ps(y + i * stride), totals.high[i] = _mm256_loadu_ps(y + i * stride + 8);
   for (int g = span->from; g < span->to; g++) {
     const NAME(Unpacked) *unpacked = span->unpacked + (g - span->from);
     const uint8_t *group = w->data + (size_t)g * w->stride, *quants = form == bits ? group : (const uint8_t *)unpacked->quants;
@@ -157,29 +157,28 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
       }
     }
   }
-  for (int i = 0; i < R; i++) _mm256_storeu_ps(y + i * BLOCK, totals.low[i]), _mm256_storeu_ps(y + i * BLOCK + 8, totals.high[i]);
+  for (int i = 0; i < R; i++) _mm256_storeu_ps(y + i * stride, totals.low[i]), _mm256_storeu_ps(y + i * stride + 8, totals.high[i]);
 }
 
-static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations *x, int m, float *y, int bits, int form, int minima) {
+static inline INLINE void NAME(tiles)(const NAME(Span) *span, const Activations *x, int m, float *y, int stride, int bits, int form, int minima) {
   int row = 0;
-  for (; row + NAME(TILE) <= m; row += NAME(TILE)) NAME(tile)(span, x, row, m, y, bits, form, minima, NAME(TILE));
+  for (; row + NAME(TILE) <= m; row += NAME(TILE)) NAME(tile)(span, x, row, m, y, stride, bits, form, minima, NAME(TILE));
   switch (m - row) {
-  case 1: NAME(tile)(span, x, row, m, y, bits, form, minima, 1); break;
-  case 2: NAME(tile)(span, x, row, m, y, bits, form, minima, 2); break;
-  case 3: NAME(tile)(span, x, row, m, y, bits, form, minima, 3); break;
+  case 1: NAME(tile)(span, x, row, m, y, stride, bits, form, minima, 1); break;
+  case 2: NAME(tile)(span, x, row, m, y, stride, bits, form, minima, 2); break;
+  case 3: NAME(tile)(span, x, row, m, y, stride, bits, form, minima, 3); break;
   }
 }
 
-static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int bits, int minima) {
+static inline INLINE void NAME(rows)(const Block *w, const Activations *x, int m, float *y, int stride, int bits, int minima) {
   const int unpacks = bits < 8 && m > (bits == 4 ? 2 : 1) * NAME(TILE); // pays from so many rows on
   NAME(Unpacked) unpacked[SPAN];
-  for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int from = 0; from < w->groups; from += SPAN) {
     const uint8_t *groups = w->data + (size_t)from * w->stride;
     NAME(Span) span = {w, unpacked, from, from + SPAN < w->groups ? from + SPAN : w->groups};
     for (int g = 0; unpacks && g < span.to - from; g++) NAME(unpack)(w, groups + g * w->stride, unpacked + g, bits, minima);
-    if (unpacks) NAME(tiles)(&span, x, m, y, bits, NAME(BYTES), minima);
-    else NAME(tiles)(&span, x, m, y, bits, bits, minima);
+    if (unpacks) NAME(tiles)(&span, x, m, y, stride, bits, NAME(BYTES), minima);
+    else NAME(tiles)(&span, x, m, y, stride, bits, bits, minima);
   }
 }
 

@@ -42,7 +42,7 @@ static inline INLINE void NAME(scale_add)(float *y, float32x4_t scale, float32x4
   vst1q_f32(y, vfmaq_f32(vld1q_f32(y), scale, value));
 }
 
-static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
+static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int stride, int bits, int minima, int R) {
   const int parts = parts_of(bits), zero = bits == 8 ? 0 : w->zero;
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
@@ -59,7 +59,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
         float32x4_t scale = NAME(scales)(w, group + w->scales_at, part, quarter);
         for (int i = 0; i < R; i++) {
           float32x4_t exact = vcvtq_f32_s32(sums[i].of[quarter]);
-          NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, scale, vmulq_n_f32(exact, SCALE(x, row + i, g)));
+          NAME(scale_add)(y + (size_t)(row + i) * stride + quarter * 4, scale, vmulq_n_f32(exact, SCALE(x, row + i, g)));
         }
       }
     }
@@ -67,7 +67,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
       float32x4_t minimum = NAME(scales)(w, group + w->minima_at, 0, quarter);
       for (int i = 0; i < R; i++)
-        NAME(scale_add)(y + (row + i) * BLOCK + quarter * 4, minimum, vdupq_n_f32(SCALED_SUM(x, row + i, g)));
+        NAME(scale_add)(y + (size_t)(row + i) * stride + quarter * 4, minimum, vdupq_n_f32(SCALED_SUM(x, row + i, g)));
     }
   }
 }

@@ -30,12 +30,11 @@ static void NAME(scale_group)(const Block *w, const uint8_t *group, uint8_t quan
   for (int row = 0; w->minima_at && row < BLOCK; row++) y[row] += scale_at(w, group + w->minima_at, 0, row) * SCALED_SUM(x, i, g);
 }
 
-static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y) {
+static void NAME(block_dot)(const Block *w, const Activations *x, int m, float *y, int stride) {
   uint8_t quant[8][64];
-  for (int i = 0; i < m * BLOCK; i++) y[i] = 0;
   for (int g = 0; g < w->groups; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
     NAME(unpack)(group, w->bits, quant);
-    for (int i = 0; i < m; i++) NAME(scale_group)(w, group, quant, x, i, g, y + i * BLOCK);
+    for (int i = 0; i < m; i++) NAME(scale_group)(w, group, quant, x, i, g, y + (size_t)i * stride);
   }
 }

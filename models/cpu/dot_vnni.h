@@ -19,12 +19,12 @@ static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q
   }
 }
 
-static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int bits, int minima, int R) {
+static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int stride, int bits, int minima, int R) {
   enum { PARTS = BLOCK / LANES };
   const int halves = parts_of(bits);
   WF total[PARTS][TILE_ROWS];
   for (int p = 0; p < PARTS; p++)
-    for (int i = 0; i < R; i++) total[p][i] = w_load_floats(y + (row + i) * BLOCK + p * LANES);
+    for (int i = 0; i < R; i++) total[p][i] = w_load_floats(y + (size_t)(row + i) * stride + p * LANES);
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
     const int8_t *q[TILE_ROWS];
@@ -46,7 +46,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
     }
   }
   for (int p = 0; p < PARTS; p++)
-    for (int i = 0; i < R; i++) w_store(y + (row + i) * BLOCK + p * LANES, total[p][i]);
+    for (int i = 0; i < R; i++) w_store(y + (size_t)(row + i) * stride + p * LANES, total[p][i]);
 }
 
 #include "rows.h"

@@ -20,7 +20,7 @@ enum { BLOCK = 16, GROUP = 32, MAX_ROWS = 64, MAX_THREADS = 64 };
 
 typedef struct {
   const uint8_t *data;   // NULL: absent
-  const float *bias;     // [n], or NULL
+  const float *bias;     // [n], or NULL; n is a multiple of 16 then
   int32_t n, k;          // output rows (a multiple of 16 in memory), columns
   int32_t bits;          // 4, 5, 6, 8
   int32_t zero;          // quant that stands for 0, a power of two; 0: the format has minima

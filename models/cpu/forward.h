@@ -21,27 +21,14 @@ static inline INLINE float NAME(max_lane)(V v) {
 
 // ---- matrices
 
-typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = or += x . w^T
-
-static inline INLINE void NAME(hand_over)(const float *sums, const float *bias, float *y, int rows, int add) {
-  for (int j = 0; j < rows; j++) {
-    float value = bias ? sums[j] + bias[j] : sums[j];
-    y[j] = add ? y[j] + value : value;
-  }
-}
+typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = x . w^T + bias, or += x . w^T
 
 static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activations *x, int m) {
-  float sums[MAX_ROWS * BLOCK];
-  Block block = block_of(p->w, b);
-  NAME(block_dot)(&block, x, m, sums);
-  int rows = p->w->n - b * BLOCK < BLOCK ? p->w->n - b * BLOCK : BLOCK;
-  const float *bias = p->w->bias ? p->w->bias + b * BLOCK : NULL;
-  for (int i = 0; i < m; i++) {
-    float *y = p->y + (size_t)i * p->stride + b * BLOCK;
-    if (rows < BLOCK || bias) NAME(hand_over)(sums + i * BLOCK, bias, y, rows, p->add);
-    else if (p->add) NAME(hand_over)(sums + i * BLOCK, NULL, y, BLOCK, 1);
-    else NAME(hand_over)(sums + i * BLOCK, NULL, y, BLOCK, 0);
-  }
+  const Block block = block_of(p->w, b);
+  const float none[BLOCK] = {0}, *first = p->w->bias ? p->w->bias + b * BLOCK : none;
+  float *y = p->y + b * BLOCK;
+  for (int i = 0; i < m && !p->add; i++) memcpy(y + (size_t)i * p->stride, first, sizeof none);
+  NAME(block_dot)(&block, x, m, y, p->stride);
 }
 
 // The blocks of several products over the same activations.
@@ -149,7 +136,8 @@ static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
     float sums[4][MAX_ROWS * BLOCK];
     for (int i = 0; i < 4; i++) {
       Block block = block_of(i < 2 ? &l->gate : &l->up, g * 2 + i % 2);
-      NAME(block_dot)(&block, &e->from_hidden, m, sums[i]);
+      memset(sums[i], 0, (size_t)m * BLOCK * sizeof(float));
+      NAME(block_dot)(&block, &e->from_hidden, m, sums[i], BLOCK);
     }
     for (int row = 0; row < m; row++) {
       const float *at[4];
@@ -307,12 +295,10 @@ static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales)
 // EXACT_KEYS go into a sum, they stand at `near` twice: first those that belong to the first sum, then the rest.
 static inline INLINE void NAME(weigh)(const float *scores, float times, const int32_t *path, int kept, int n, int16_t *weights) {
   const int near = kept / EXACT_KEYS * EXACT_KEYS;
-  for (int i = 0; i < near; i++) weights[i] = NAME(to_integer)(scores[i] * times);
   memset(weights + near, 0, 2 * NEAR * sizeof *weights);
-  for (int i = near; i < n; i++) {
-    int slot = i < kept ? i : kept + path[i - kept];
-    weights[(i < near + EXACT_KEYS ? 0 : NEAR) + slot] = NAME(to_integer)(scores[i] * times);
-  }
+  for (int i = 0; i < kept; i++) weights[i] = NAME(to_integer)(scores[i] * times);
+  for (int i = kept; i < n; i++)
+    weights[(i < near + EXACT_KEYS ? 0 : NEAR) + kept + path[i - kept]] = NAME(to_integer)(scores[i] * times);
 }
 
 // mixed[h][at..at + WIDE) += weight * value of 2 * pairs keys.
