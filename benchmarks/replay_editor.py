@@ -98,12 +98,13 @@ class Mailbox:
 
 
 @contextmanager
-def serving(model: str, drafter: str, finishes: bool) -> Iterator[Editor]:
-    """An editor with a server of its own, whose model is loaded. Raises ServerEnded."""
+def serving(model: str, drafter: str, finishes: bool, server: Sequence[str] = SERVER) -> Iterator[Editor]:
+    """An editor with a server of its own, whose model is loaded; `server` is the command, but for the path of the
+    notes behind it. Raises ServerEnded."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "notes")
-        server = (*SERVER, str(path))
-        with path.open("w+", encoding="utf-8") as notes, Client(model, server, drafter=drafter) as client:
+        command = (*server, str(path))
+        with path.open("w+", encoding="utf-8") as notes, Client(model, command, drafter=drafter) as client:
             client.initialize()
             client.wait_until_ready()
             yield Editor(client, notes, finishes)

@@ -17,7 +17,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     axes = figure.add_subplot()
     for row in rows:
         for way in WAYS:
-            axes.step(*curve(row[way]), where="post", label=f"{row['drafter']}, {way.replace('_', ' ')}")
+            axes.step(*curve(row[way]), where="post", label=f"{row['engine']}, {way.replace('_', ' ')}")
     axes.set(title=rows[0]["model"], xlabel="milliseconds after the key", ylabel="share of pauses", ylim=(0, 1))
     axes.legend(loc="lower right")
     figure.savefig(path, format="png", dpi=150)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from ghostdraft.benchmarks.holes import Cursor
 from ghostdraft.benchmarks.replay import LINES, Replay, summarise, typed_part
-from ghostdraft.benchmarks.replay_editor import serving
+from ghostdraft.benchmarks.replay_editor import SERVER, serving
 from ghostdraft.benchmarks.report import Bar, machine_line, print_table
 from ghostdraft.benchmarks.typing_model import Keystroke, keystrokes
 
-COLUMNS = ("drafter", "pauses", "shown", "p50 ms", "p90 ms", "p95 ms", "exact", "reused", "for nothing", "CPU s/min")
+COLUMNS = ("engine", "pauses", "shown", "p50 ms", "p90 ms", "p95 ms", "exact", "reused", "for nothing", "CPU s/min")
 WAYS = {"as_typed": False, "finished": True}  # whether a pause lasts until the answer is there
 
 Script = Sequence[Keystroke]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A server that is typed into: `server` is its command, `name` what the table calls it."""
+
+    name: str
+    drafter: str
+    server: Sequence[str] = SERVER
 
 
 def scripts(cursors: Sequence[Cursor], seed: int) -> list[Script]:
@@ -29,34 +39,41 @@ def _script(cursor: Cursor, chance: Random) -> Script:
     return keystrokes(typed_part(cursor.body), indent, chance)
 
 
-def typing_minutes(scripts: Sequence[Script], drafters: Sequence[str]) -> float:
-    """How long the keys take, with every drafter; waiting for the model comes on top."""
-    return sum(script[-1].at for script in scripts) * len(drafters) * len(WAYS) / 60
+def typing_minutes(scripts: Sequence[Script], contenders: int) -> float:
+    """How long the keys take, with so many contenders; waiting for the model comes on top."""
+    return sum(script[-1].at for script in scripts) * contenders * len(WAYS) / 60
 
 
 def rows(
-    model: str, drafters: Sequence[str], cursors: Sequence[Cursor], scripts: Sequence[Script], about: dict[str, Any]
+    model: str,
+    contenders: Sequence[Contender],
+    cursors: Sequence[Cursor],
+    scripts: Sequence[Script],
+    about: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    """One row a drafter; `about` goes into each. Raises ServerEnded."""
-    replays = _play(model, drafters, cursors, scripts)
+    """One row a contender; `about` goes into each. Raises ServerEnded."""
+    replays = _play(model, contenders, cursors, scripts)
     about = {"model": model, "holes": len(cursors), "lines": LINES, **about, "machine": machine_line(None)}
     return [
-        {"drafter": drafter, **{way: summarise(replays[drafter, way]).as_json() for way in WAYS}, **about}
-        for drafter in drafters
+        {"engine": one.name, **{way: summarise(replays[one.name, way]).as_json() for way in WAYS}, **about}
+        for one in contenders
     ]
 
 
 def _play(
-    model: str, drafters: Sequence[str], cursors: Sequence[Cursor], scripts: Sequence[Script]
+    model: str, contenders: Sequence[Contender], cursors: Sequence[Cursor], scripts: Sequence[Script]
 ) -> dict[tuple[str, str], list[Replay]]:
-    """By drafter and way. All have servers of their own and take turns at each hole."""
-    keys = [(drafter, way) for drafter in drafters for way in WAYS]
-    replays: dict[tuple[str, str], list[Replay]] = {key: [] for key in keys}
+    """By name and way. All have servers of their own and take turns at each hole."""
+    replays: dict[tuple[str, str], list[Replay]] = {(one.name, way): [] for one in contenders for way in WAYS}
     with ExitStack() as servers, Bar("replays") as bar:
-        editors = {key: servers.enter_context(serving(model, key[0], WAYS[key[1]])) for key in keys}
+        editors = {
+            (one.name, way): servers.enter_context(serving(model, one.drafter, finishes, one.server))
+            for one in contenders
+            for way, finishes in WAYS.items()
+        }
         for hole, (cursor, script) in enumerate(zip(cursors, scripts, strict=True)):
             for turn, (key, editor) in enumerate(editors.items()):
-                bar.show(hole * len(keys) + turn, len(cursors) * len(keys), cursor.name)
+                bar.show(hole * len(editors) + turn, len(cursors) * len(editors), cursor.name)
                 replays[key].append(editor.play(cursor, script))
     return replays
 
@@ -69,8 +86,8 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def cells(row: dict[str, Any]) -> list[list[str]]:
-    """A drafter's two lines of the table."""
-    return [[f"{row['drafter']}, {way.replace('_', ' ')}", *_figures(row[way])] for way in WAYS]
+    """A contender's two lines of the table."""
+    return [[f"{row['engine']}, {way.replace('_', ' ')}", *_figures(row[way])] for way in WAYS]
 
 
 def _figures(of: dict[str, Any]) -> list[str]:

@@ -64,10 +64,11 @@ def replay(
         if plot is not None and find_spec("matplotlib") is None:
             raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
         scripts = replay_table.scripts(places, seed)
-        minutes = replay_table.typing_minutes(scripts, drafters)
+        minutes = replay_table.typing_minutes(scripts, len(drafters))
         typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
         try:
-            rows = replay_table.rows(model, drafters, places, scripts, {"seed": seed, "holes_sha256": digest})
+            contenders = [replay_table.Contender(name, name) for name in drafters]
+            rows = replay_table.rows(model, contenders, places, scripts, {"seed": seed, "holes_sha256": digest})
         except ServerEnded as error:
             raise BadInput(str(error)) from error
         if as_json:

@@ -235,7 +235,7 @@ def test_the_caret_stands_where_the_server_counts(before: str, typed: str) -> No
 def row() -> dict[str, Any]:
     ways = {way: summarise([replay([0.4, None, 0.2, 0.3], exact=1)]).as_json() for way in replay_table.WAYS}
     about = {"model": "tiny", "holes": 1, "lines": 4, "seed": 1, "holes_sha256": "0", "machine": "a machine"}
-    return {"drafter": "ngram", **ways, **about}
+    return {"engine": "ngram", **ways, **about}
 
 
 def test_the_curve_rises_to_the_share_that_was_shown() -> None:
@@ -282,7 +282,7 @@ def test_typing_depends_on_the_seed_and_the_hole_alone() -> None:
 
 
 def test_every_drafter_types_every_hole_in_both_ways() -> None:
-    assert replay_table.typing_minutes([script(0.0, 30.0), script(0.0, 15.0)], ["none", "ngram"]) == 3.0
+    assert replay_table.typing_minutes([script(0.0, 30.0), script(0.0, 15.0)], 2) == 3.0
 
 
 class AnsweringClient(Client):
@@ -409,7 +409,7 @@ def test_the_command_types_at_the_holes(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.exit_code == 0, result.stderr
     assert "The keys take 0.1 minutes" in result.stderr
     (row,) = json.loads(result.stdout)
-    assert (row["drafter"], row["seed"], row["as_typed"]["pauses"]) == ("ngram", 1, 2)
+    assert (row["engine"], row["seed"], row["as_typed"]["pauses"]) == ("ngram", 1, 2)
     assert all(wait >= 1e3 * DEBOUNCE for wait in row["finished"]["waits_ms"])
     assert row["finished"]["exact_first_lines"] == 2
     for way in ("as_typed", "finished"):

@@ -1,0 +1,84 @@
+"""Our language server with llama.cpp as its engine, for the replay of typing: `python -P -m
+ghostdraft.benchmarks.replay_llama_server GGUF FLASH PROMPT NOTES` serves on standard input and output.
+
+FLASH is 0 or 1. PROMPT is "ours", the same prompts as our engine has, or "llama.vim": 256 lines before the cursor, then
+64 lines behind it, all anew with each key. NOTES: see `replay_server`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ghostdraft.benchmarks.llama_model import MAX_ROWS, LlamaModel
+from ghostdraft.benchmarks.replay_server import NotingEngine
+from ghostdraft.completion.context import Window
+from ghostdraft.completion.decode import PrefillPace
+from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
+from ghostdraft.drafting import make
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.lsp_server.serving import serve_stdio
+from ghostdraft.models import tokenizer
+from ghostdraft.models.load import Loaded
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import FimOrder, ModelSpec
+
+CONTEXT = 8192  # tokens
+THREADS = 2
+LINES_BEFORE, LINES_BEHIND = 256, 64
+ALL = Window(prefix=1_000_000, suffix=1_000_000)
+
+
+class NearLines:
+    """An engine that sees only the lines near the cursor."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.note, self.decoder, self.interrupt = engine.note, engine.decoder, engine.interrupt
+        self._engine = engine
+
+    def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
+        return self._engine.complete(near_lines(snapshot), budget, cancel)
+
+
+def near_lines(snapshot: Snapshot) -> Snapshot:
+    before = snapshot.text[: snapshot.cursor].split("\n")[-LINES_BEFORE:]
+    behind = snapshot.text[snapshot.cursor :].split("\n")[:LINES_BEHIND]
+    prefix = "\n".join(before)
+    return replace(snapshot, text=prefix + "\n".join(behind), cursor=len(prefix), edits=None)
+
+
+def prefix_first(spec: ModelSpec) -> ModelSpec:
+    return replace(spec, fim=tuple(template for template in spec.fim if template.order == FimOrder.PREFIX_FIRST))
+
+
+def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> Engine | NearLines:
+    """Raises ModelError; RuntimeError where llama.cpp cannot load the file."""
+    checkpoint = Store().find(model)
+    spec = prefix_first(checkpoint.spec) if prompt == "llama.vim" else checkpoint.spec
+    context = min(CONTEXT, spec.shape.context)
+    loaded = Loaded(
+        spec, tokenizer.load(checkpoint.tokenizer_path), LlamaModel(gguf, context, THREADS, flash), "llama.cpp"
+    )
+    proposer = make(drafter) or NoDrafter()
+    if prompt == "llama.vim":
+        return NearLines(Engine(loaded, proposer, Sampling.GREEDY, ALL))
+    return Engine(loaded, proposer, Sampling.GREEDY)
+
+
+def main() -> None:
+    gguf, flash, prompt, notes_path = sys.argv[1:]
+    PrefillPace.LEAST = MAX_ROWS  # always as many: it is not interrupted anyway
+    with Path(notes_path).open("a", encoding="utf-8") as notes:
+        serve_stdio(
+            load=lambda model, drafter: NotingEngine(
+                engine(model, drafter, Path(gguf), flash == "1", prompt),
+                notes,  # type: ignore[arg-type]
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
