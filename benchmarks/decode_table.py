@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import typer
+
 from ghostdraft.benchmarks.corpus import Corpus
 from ghostdraft.benchmarks.decode import Trial, by_language, measure, summarise
 from ghostdraft.benchmarks.holes import Cursor, load_list
@@ -16,12 +18,15 @@ COLUMNS = ("drafter", "tokens/s", "speedup", "quartiles by hole", "tokens/step",
 
 
 def listed_cursors(count: int) -> tuple[list[Cursor], str]:
-    """The first `count` holes of the list, fetched where they are missing, and the list's hash.
+    """The first `count` holes of the list, fetched where they are missing, which is told, and the list's hash.
 
     Raises DownloadFailed, WeightsCorrupt, OutOfSpace, ModelError.
     """
     listed, corpus = load_list(), Corpus.open()
     holes = listed.holes[:count]
+    if missing := corpus.missing(hole.package for hole in holes):
+        names = ", ".join(package.artefact for package in missing)
+        typer.echo(f"Fetching the packages that the holes were cut from, once, into {corpus.folder}: {names}", err=True)
     with Bar("packages") as bar:
         corpus.fetch((hole.package for hole in holes), bar.show)
     return [corpus.cursor(hole) for hole in holes], listed.sha256

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ghostdraft.completion.blocks import columns, indentation
 from ghostdraft.completion.brackets import CLOSERS, QUOTES, left_open, unmatched_closers
 from ghostdraft.completion.scene import Scene
+from ghostdraft.completion.stopping import telling
 
 MODEL_INDENT = 4  # blanks that stand for a tab, where the suggestion does not show its own level
 LEAST_OVERLAP = 3  # code points; a shorter one is chance
@@ -30,7 +31,7 @@ class Insert:
 def presentable(text: str, scene: Scene, markers: Sequence[str]) -> Insert:
     """The edit that shows `text`. `markers`: names of special tokens, at which a model that spells one is cut."""
     text = trimmed(without_markers(text, scene, markers), scene)
-    text = indented(text, scene)
+    text = without_next_lines(indented(text, scene), scene)
     insert = joined(text, scene)
     if not insert.ghost.strip() or not fits(insert, scene):
         return Insert()
@@ -82,6 +83,18 @@ def _fitting(line: str, scene: Scene) -> str:
     under_header = scene.block is not None and columns(scene.line) <= scene.block.indent
     deep_enough = max(columns(scene.line), columns(scene.preceding[-1]) if scene.preceding else 0)
     return line if under_header or depth <= deep_enough else line.lstrip(" \t")
+
+
+def without_next_lines(text: str, scene: Scene) -> str:
+    """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
+    if not scene.opened or "\n" in text:
+        return text
+    for count in range(len(scene.following), 0, -1):
+        behind = r"\s*".join(map(re.escape, "".join(" ".join(scene.following[:count]).split())))
+        found = re.search(rf"\s*{behind}\s*$", text)
+        if found and telling(found[0]):
+            return text[: found.start()]
+    return text
 
 
 def joined(text: str, scene: Scene) -> Insert:

@@ -128,7 +128,7 @@ class Stopper:
 
     def _closer(self, char: str, at: int) -> Stop | None:
         """A closer on the first line that stands behind the cursor already, on its line or as the start of the next."""
-        if char not in CLOSERS or self._line_start or not self._scene.in_code:
+        if char not in CLOSERS or self._line_start or not (self._scene.in_code or self._scene.opened):
             return None
         found = unmatched_closers(self.text, self._scene.opened)
         if at not in found:
@@ -219,7 +219,7 @@ class Stopper:
         """One telling line, or two lines, that stand behind the cursor just so."""
         written = [line.text.rstrip() for line in self._lines[-2:]]
         behind = [line.rstrip() for line in self._scene.following[:2]]
-        if written[-1:] == behind[:1] and _telling(written[-1]):
+        if written[-1:] == behind[:1] and telling(written[-1]):
             return Stop(StopReason.SUFFIX, self._kept_before(1))
         if len(written) == 2 and written == behind:
             return Stop(StopReason.SUFFIX, self._kept_before(2))
@@ -230,7 +230,7 @@ class Stopper:
         lines = before + [line.text.rstrip() for line in self._lines]
         for length, times in CYCLES:
             cycle = lines[-length:]
-            if lines[-length * times :] == cycle * times and any(map(_telling, cycle)):
+            if lines[-length * times :] == cycle * times and any(map(telling, cycle)):
                 return Stop(StopReason.REPETITION, self._kept_before(length * (times - 1)))
         return None
 
@@ -278,5 +278,6 @@ def _first_word(line: str) -> str:
     return found[1] if found else ""
 
 
-def _telling(line: str) -> bool:
+def telling(line: str) -> bool:
+    """Whether it is too long to stand somewhere a second time by chance."""
     return sum(map(str.isalnum, line)) >= TRIVIAL

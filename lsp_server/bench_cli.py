@@ -32,7 +32,10 @@ def decode(
     files: Annotated[list[Path] | None, typer.Option(help="Holes in this file instead; may be given again.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Hold drafted decoding against one-token decoding, at places where the rest of a block is cut out."""
+    """Hold drafted decoding against one-token decoding, at places where the rest of a block is cut out.
+
+    The packages that these places are in are fetched once; with --files, nothing is.
+    """
     with told():
         from ghostdraft.benchmarks import decode_table
         from ghostdraft.models.load import load

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ghostdraft.benchmarks import npm
+from ghostdraft.benchmarks import decode_table, npm
 from ghostdraft.benchmarks.corpus import Corpus
-from ghostdraft.benchmarks.holes import Block, Hole, Package
+from ghostdraft.benchmarks.holes import Block, Hole, HoleList, Package
 from ghostdraft.models.types import DownloadFailed, WeightsCorrupt
 
 SOURCE = "void run() {\n    one();\n    two();\n}\n"
@@ -66,6 +66,18 @@ def test_a_package_is_fetched_once(shelf: Path, tmp_path: Path) -> None:
     path.unlink()
     corpus.fetch([package])
     assert corpus.path(package).exists()
+
+
+def test_what_is_fetched_is_told_once(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = package_of(wheel(shelf))
+    hole = Hole(package, "a/run.c", "c", Block(2, 2, 0.0))
+    monkeypatch.setattr(decode_table, "load_list", lambda: HoleList((hole,), ""))
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path))
+    for told in (True, False):
+        decode_table.listed_cursors(1)
+        assert (package.artefact in capsys.readouterr().err) is told
 
 
 def test_other_contents_than_those_pinned_are_refused(shelf: Path, tmp_path: Path) -> None:

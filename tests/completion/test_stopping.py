@@ -106,6 +106,10 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         ("f(\n    ¦\n)\n", "a)\n", "a", StopReason.BRACKET, "plaintext"),
         ("x = f(¦\n)\n", "a)\n", "a", StopReason.BRACKET, "plaintext"),
         ("{\n  x = f(¦\n}\n", "a)\n", "a)", StopReason.LINE, "plaintext"),
+        ("if a in ('5', '¦):  # b\n", "6', '7'):  # c\n", "6', '7'", StopReason.BRACKET, "python"),
+        ("f(`a${¦}`) // b\n", "x}`) // c\n", "x", StopReason.BRACKET, "javascript"),
+        ("f(`¦) // b\n", "x`) // c\n", "x`", StopReason.BRACKET, "javascript"),
+        ('"""It (¦ b"""\n', "a) c\n", "a) c", StopReason.LINE, "python"),
         # what follows
         ("def f():\n    ¦\n    return x\n", "y = 1\n    return x", "y = 1", StopReason.LINE, "python"),
         ("def f():\n    ¦\n    return x\n", "return x", "", StopReason.SUFFIX, "python"),
