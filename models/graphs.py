@@ -16,12 +16,23 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.int4 import pack
 from ghostdraft.models.rows import ancestry, check_room, checked_parents
-from ghostdraft.models.transformer import Packing, Rows, Tensor, Transformer, as_it_is, product
-from ghostdraft.models.types import IntArray, Pass, Shape
-
-import torch  # isort: skip (behind the module that says what to do without it)
+from ghostdraft.models.tensors import read_tensors
+from ghostdraft.models.transformer import (
+    Packing,
+    Rows,
+    Tensor,
+    Transformer,
+    as_it_is,
+    memory_told,
+    product,
+    release,
+)
+from ghostdraft.models.types import IntArray, OutOfMemory, Pass, Shape
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # rows; a row's ancestors are bits of one integer
 WIDEST = WIDTHS[-1]
@@ -107,7 +118,7 @@ def _told(length: int, token_ids: IntArray, parents: IntArray) -> Numbers:
 class GraphModel(Transformer):
     """A LanguageModel. The logits of a pass are valid until the next one; a pass that is replayed is not interrupted.
 
-    Raises EngineUnavailable, WeightsCorrupt, and what PyTorch raises where the memory does not suffice.
+    Raises EngineUnavailable, WeightsCorrupt, OutOfMemory.
     """
 
     def __init__(
@@ -123,12 +134,13 @@ class GraphModel(Transformer):
         context = min(context, shape.context)
         spare = -(-(context + WIDEST) // SPAN) * SPAN - context
         super().__init__(shape, tensors, device, dtype, context, packing, spare)
-        self._slots = torch.arange(context + spare, device=self._cos.device)
-        self._inputs = _Inputs(self._cos.device)
-        self._outputs = torch.zeros(WIDEST, shape.vocab, device=self._cos.device)
-        self._outputs_here = torch.zeros(WIDEST, shape.vocab, pin_memory=self._cos.is_cuda)
-        self._read_widely()
-        self._passes = self._captured(graphs or (CudaGraphs() if self._cos.is_cuda else NoGraphs()))
+        with memory_told(OutOfMemory, f"passes in a context of {context:,} tokens"):
+            self._slots = torch.arange(context + spare, device=self._cos.device)
+            self._inputs = _Inputs(self._cos.device)
+            self._outputs = torch.zeros(WIDEST, shape.vocab, device=self._cos.device)
+            self._outputs_here = torch.zeros(WIDEST, shape.vocab, pin_memory=self._cos.is_cuda)
+            self._read_widely()
+            self._passes = self._captured(graphs or (CudaGraphs() if self._cos.is_cuda else NoGraphs()))
 
     def forward(
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
@@ -143,6 +155,11 @@ class GraphModel(Transformer):
         self._passes[next(width for width in WIDTHS if width >= len(token_ids))]()
         self._parents = checked
         return Pass(self._read(logit_rows))
+
+    def close(self) -> None:
+        self._passes.clear()
+        del self._inputs, self._outputs, self._outputs_here
+        super().close()
 
     def _read_widely(self) -> None:
         """The longest pass, so that it is seen at once whether there is memory for it."""
@@ -187,6 +204,14 @@ class GraphModel(Transformer):
         asked = slice(0, count) if list(logit_rows) == list(range(count)) else self._on_device(logit_rows)
         self._outputs_here[:count].copy_(self._outputs[asked])
         return self._outputs_here[:count].numpy()
+
+
+def open_model(checkpoint: Checkpoint, device: str, precision: str, context: int) -> GraphModel:
+    """`precision` of the layers' matrices: "bfloat16" or "int4". Raises what GraphModel does."""
+    release()
+    shape = checkpoint.spec.shape
+    tensors = read_tensors(checkpoint.weights, shape)
+    return GraphModel(shape, tensors, device, "bfloat16", context, pack if precision == "int4" else as_it_is)
 
 
 def _attend_in_spans(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, cap: float | None) -> Tensor:

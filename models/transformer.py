@@ -7,7 +7,9 @@ by the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,9 +24,11 @@ from ghostdraft.models.types import (
     EngineUnavailable,
     IntArray,
     Interrupted,
+    OutOfMemory,
     Pass,
     Shape,
     WeightsCorrupt,
+    WeightsTooLarge,
 )
 
 try:
@@ -111,7 +115,7 @@ class Transformer:
         spare: int = 0,
     ) -> None:
         """`tensors`: [out, in] under Hugging Face's names; `spare` slots of the cache lie behind the context.
-        Raises EngineUnavailable, WeightsCorrupt."""
+        Raises EngineUnavailable, WeightsCorrupt, OutOfMemory."""
         _check(shape, device)
         self.shape = shape
         self._architecture = ARCHITECTURES[shape.architecture]
@@ -121,11 +125,13 @@ class Transformer:
         self._parents = np.empty(0, np.int32)  # of the last pass
         self._interrupted = False
         loader = _Loader(shape, tensors, torch.device(device), DTYPES[dtype], packing)
-        self._weights = loader.weights()
+        with memory_told(WeightsTooLarge, "its weights"):
+            self._weights = loader.weights()
         self._cos, self._sin = (table.to(self._weights.embedding) for table in _rope_table(shape, self.context))
         self._embedding_scale = torch.tensor(shape.hidden**0.5, dtype=DTYPES[dtype]).item()
         cache = (2, shape.layers, shape.kv_heads, self.context + spare, shape.head_dim)
-        self._keys, self._values = torch.zeros(cache, device=device, dtype=DTYPES[dtype])
+        with memory_told(OutOfMemory, f"a context of {self.context:,} tokens"):
+            self._keys, self._values = torch.zeros(cache, device=device, dtype=DTYPES[dtype])
 
     @torch.inference_mode()
     def forward(
@@ -161,6 +167,10 @@ class Transformer:
         self.length = state.length
         self._keys[:, :, : self.length], self._values[:, :, : self.length] = state.content
         self._parents = self._parents[:0]
+
+    def close(self) -> None:
+        del self._weights, self._keys, self._values
+        release()
 
     def _through_layers(self, token_ids: Tensor, rows: Rows) -> Tensor:
         """[R, hidden], before the final norm; keys and values of the rows are in the cache then."""
@@ -248,6 +258,25 @@ class TorchModel(Transformer):
     ) -> None:
         shape = checkpoint.spec.shape
         super().__init__(shape, read_tensors(checkpoint.weights, shape), device, dtype, context)
+
+
+@contextmanager
+def memory_told(kind: type[OutOfMemory], what: str) -> Iterator[None]:
+    """PyTorch's word for a full memory becomes `kind`."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one, but not each device raises it
+        if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
+            raise kind(f"The memory of the device does not suffice for {what}.") from error
+        raise
+
+
+def release() -> None:
+    """Gives memory that nothing uses any more back to the devices."""
+    gc.collect()
+    for device in (torch.cuda, torch.mps):
+        if device.is_available():
+            device.empty_cache()
 
 
 def _rotate(x: Tensor, rows: Rows) -> Tensor:

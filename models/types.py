@@ -7,6 +7,8 @@ This folder knows nothing of drafts, prompts, buffers or editors.
     ├── WeightsCorrupt              truncated, wrong checksum, wrong format
     ├── DownloadFailed              network, index, proxy, retries used up
     ├── OutOfSpace                  the disk cannot hold it
+    ├── OutOfMemory                 the device cannot hold the model with this context
+    │   └── WeightsTooLarge         nor its weights alone
     └── EngineUnavailable           no compiled kernel and no compiler, or the shape is not covered
 """
 
@@ -41,6 +43,14 @@ class DownloadFailed(ModelError):
 
 
 class OutOfSpace(ModelError):
+    pass
+
+
+class OutOfMemory(ModelError):
+    pass
+
+
+class WeightsTooLarge(OutOfMemory):
     pass
 
 
@@ -212,3 +222,6 @@ class LanguageModel(Protocol):
 
     def restore(self, state: CacheState) -> None:
         """Keeps the tokens of `state` again, and nothing else."""
+
+    def close(self) -> None:
+        """Frees its memory. Nothing may be asked of it afterwards."""
