@@ -294,9 +294,14 @@ class FakeEngine:
     cancelled: int = 0
     interrupted: int = 0
     note: str = ""
+    on_gpu: bool = False
+    closed: bool = False
 
     def interrupt(self) -> None:
         self.interrupted += 1
+
+    def close(self) -> None:
+        self.closed = True
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         self.seen.append((snapshot, budget))
