@@ -130,7 +130,12 @@ class GraphModel(Transformer):
         context: int = 4096,
         packing: Packing = as_it_is,
         graphs: Graphs | None = None,
+        widths: Sequence[int] = WIDTHS,
     ) -> None:
+        """`widths` ascend to `WIDEST`. With that one alone the logits of a line are bitwise those of one token at a
+        time, as far as the device's kernels go by shapes only.
+        """
+        self._widths = tuple(widths)
         context = min(context, shape.context)
         spare = -(-(context + WIDEST) // SPAN) * SPAN - context
         super().__init__(shape, tensors, device, dtype, context, packing, spare)
@@ -152,7 +157,7 @@ class GraphModel(Transformer):
         checked = checked_parents(len(token_ids), parents)
         check_room(len(token_ids), self.length, self.max_rows, self.context)
         self._inputs.fill(self.length, token_ids, checked)
-        self._passes[next(width for width in WIDTHS if width >= len(token_ids))]()
+        self._passes[next(width for width in self._widths if width >= len(token_ids))]()
         self._parents = checked
         return Pass(self._read(logit_rows))
 
@@ -168,7 +173,7 @@ class GraphModel(Transformer):
 
     def _captured(self, graphs: Graphs) -> dict[int, Replay]:
         """By width; the widest first, whose memory the others use too."""
-        return {width: graphs.capture(partial(self._pass, width)) for width in reversed(WIDTHS)}
+        return {width: graphs.capture(partial(self._pass, width)) for width in reversed(self._widths)}
 
     @torch.inference_mode()
     def _pass(self, width: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 
 import numpy as np
@@ -168,6 +168,15 @@ class Transformer:
         self._keys[:, :, : self.length], self._values[:, :, : self.length] = state.content
         self._parents = self._parents[:0]
 
+    @property
+    def weight_bytes(self) -> int:
+        """What a pass reads of the weights."""
+        return _size(self._weights.layers) + _size(self._weights.head)
+
+    @property
+    def cache_bytes(self) -> int:
+        return _size((self._keys, self._values))
+
     def close(self) -> None:
         del self._weights, self._keys, self._values
         release()
@@ -258,6 +267,17 @@ class TorchModel(Transformer):
     ) -> None:
         shape = checkpoint.spec.shape
         super().__init__(shape, read_tensors(checkpoint.weights, shape), device, dtype, context)
+
+
+def _size(held: object) -> int:
+    """Bytes of the tensors in it."""
+    if isinstance(held, Tensor):
+        return held.numel() * held.element_size()
+    if isinstance(held, tuple):
+        return sum(map(_size, held))
+    if is_dataclass(held):
+        return sum(_size(getattr(held, field.name)) for field in fields(held))
+    return 0
 
 
 @contextmanager
