@@ -171,7 +171,7 @@ def prefill(model: GraphModel, device: str) -> dict[str, float]:
 
 
 def lines(model: GraphModel, device: str) -> dict[int, float]:
-    """v(k): milliseconds of a pass over k rows, with their logits on the host."""
+    """v(k): milliseconds of a pass over k rows, until the best token of each is here."""
     keep_some(model)
     return {rows: timed(model, device, range(-1, rows - 1)) for rows in LINES}
 
@@ -240,7 +240,7 @@ def pair(sizes: Sizes, device: str) -> dict[str, float]:
     drafters: dict[str, Drafter] = {"alone": NoDrafter()}
     for length in (4, 8):
         drafters[f"{length} drafted for nothing"] = Played(text, length, RIGHT)
-        drafters[f"{length} by the draft model"] = PlayedBy(draft, sizes.words, text, length, RIGHT)
+        drafters[f"{length} by the draft model"] = PlayedBy(draft, text, length, RIGHT)
     found = {name: rate(target, drafter, prompt, count) for name, drafter in drafters.items()}
     for model in (target, draft):
         model.close()

@@ -54,14 +54,13 @@ class Played:
 
 
 class PlayedBy(Played):
-    """With the passes that a draft model makes for it. Of its vocabulary only the first `words` count."""
+    """With the passes that a draft model makes for it. Its vocabulary may be padded otherwise: no text is padding."""
 
     name = "draft model"
 
-    def __init__(self, model: LanguageModel, words: int, text: Sequence[int], count: int, right: float) -> None:
+    def __init__(self, model: LanguageModel, text: Sequence[int], count: int, right: float) -> None:
         super().__init__(text, count, right)
         self._model = model
-        self._words = words
         self._pending: list[int] = []  # tokens that stand, but that the model has not read
         self._standing = 0  # how many it had read or was given, before those it drafted
 
@@ -93,6 +92,6 @@ class PlayedBy(Played):
         self._pending = [*accepted[read:], verdict.next_token]
 
     def _read(self, token_ids: Sequence[int]) -> None:
-        """One pass, and its best token."""
-        self._model.forward(token_ids, [len(token_ids) - 1]).logits[0, : self._words].argmax()
+        """One pass that ends with a token on the host, as when it were of use."""
+        self._model.forward(token_ids, [len(token_ids) - 1])
         self._model.keep(range(len(token_ids)))

@@ -3,7 +3,8 @@ once as a CUDA graph and replayed, so that a pass costs its kernels and not thei
 
 The cache lies still, and so do a pass's inputs. Its rows are padded to one of `WIDTHS`; what they see is worked out on
 the device, from how many tokens are kept and from 64 bits for each row that say which rows it follows. The host waits
-for the device once a pass: for the logits. Longer passes, those of a cold prompt, run as in `transformer`.
+for the device once a pass: for the best token of each row; logits are fetched if somebody asks for them. Longer passes,
+those of a cold prompt, run as in `transformer`.
 
 Where there are no graphs the same passes run one kernel after the other. Knows nothing of drafts or text.
 """
@@ -32,7 +33,7 @@ from ghostdraft.models.transformer import (
     product,
     release,
 )
-from ghostdraft.models.types import IntArray, OutOfMemory, Pass, Shape
+from ghostdraft.models.types import FloatArray, IntArray, OutOfMemory, Pass, Shape
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # rows; a row's ancestors are bits of one integer
 WIDEST = WIDTHS[-1]
@@ -143,6 +144,7 @@ class GraphModel(Transformer):
             self._slots = torch.arange(context + spare, device=self._cos.device)
             self._inputs = _Inputs(self._cos.device)
             self._outputs = torch.zeros(WIDEST, shape.vocab, device=self._cos.device)
+            self._best = torch.zeros(WIDEST, dtype=torch.int32, device=self._cos.device)
             self._outputs_here = torch.zeros(WIDEST, shape.vocab, pin_memory=self._cos.is_cuda)
             self._read_widely()
             self._passes = self._captured(graphs or (CudaGraphs() if self._cos.is_cuda else NoGraphs()))
@@ -159,11 +161,13 @@ class GraphModel(Transformer):
         self._inputs.fill(self.length, token_ids, checked)
         self._passes[next(width for width in self._widths if width >= len(token_ids))]()
         self._parents = checked
-        return Pass(self._read(logit_rows))
+        rows = list(logit_rows)
+        best = self._best.cpu().numpy()[rows] if rows else None
+        return Pass(partial(self._read, rows), best=best)
 
     def close(self) -> None:
         self._passes.clear()
-        del self._inputs, self._outputs, self._outputs_here
+        del self._inputs, self._outputs, self._best, self._outputs_here
         super().close()
 
     def _read_widely(self) -> None:
@@ -177,10 +181,11 @@ class GraphModel(Transformer):
 
     @torch.inference_mode()
     def _pass(self, width: int) -> None:
-        """From `_inputs` to `_outputs`, in tensors that stay where they are."""
+        """From `_inputs` to `_outputs` and `_best`, in tensors that stay where they are."""
         token_ids, positions, ancestors = self._inputs.rows(width)
         x = self._through_layers(token_ids, self._rows(positions, ancestors))
         self._outputs[:width] = self._logits(x)
+        self._best[:width] = self._outputs[:width].argmax(-1)
 
     def _rows(self, positions: Tensor, ancestors: Tensor) -> Rows:
         width = len(positions)
@@ -203,12 +208,12 @@ class GraphModel(Transformer):
         scale = (self.shape.query_scalar or self.shape.head_dim) ** -0.5
         return _attend_in_spans(q, k, v, mask, scale, self.shape.attention_cap)
 
-    def _read(self, logit_rows: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Waits for the device."""
-        count = len(logit_rows)
-        asked = slice(0, count) if list(logit_rows) == list(range(count)) else self._on_device(logit_rows)
-        self._outputs_here[:count].copy_(self._outputs[asked])
-        return self._outputs_here[:count].numpy()
+    def _read(self, rows: list[int]) -> FloatArray:
+        """Logits of these rows of the last pass; waits for the device."""
+        asked = slice(0, len(rows)) if rows == list(range(len(rows))) else self._on_device(rows)
+        here = self._outputs_here[: len(rows)]
+        here.copy_(self._outputs[asked])
+        return here.numpy()
 
 
 def open_model(checkpoint: Checkpoint, device: str, precision: str, context: int) -> GraphModel:

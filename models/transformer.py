@@ -142,6 +142,8 @@ class Transformer:
         checked = checked_parents(len(token_ids), parents)
         x = self._through_layers(self._on_device(token_ids), self._place(checked))
         self._parents = checked
+        if not len(logit_rows):
+            return Pass(np.empty((0, self.shape.vocab), np.float32))
         return Pass(self._logits(x[self._on_device(logit_rows)]).cpu().numpy())
 
     def interrupt(self) -> None:

@@ -14,7 +14,7 @@ This folder knows nothing of drafts, prompts, buffers or editors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -151,12 +151,30 @@ class ModelSpec:
     drafts: tuple[str, ...] = ()  # names of models that fit as drafts
 
 
-@dataclass(frozen=True, slots=True)
 class Pass:
-    """What one forward pass gave."""
+    """What one forward pass gave. `best`, where the device has looked for them: the token of each row's largest logit,
+    [len(logit_rows)]; of equal ones the lowest id. `hidden`: [n, hidden], the last layer's, before the final norm.
+    """
 
-    logits: FloatArray  # [len(logit_rows), vocab]
-    hidden: FloatArray | None = None  # [n, hidden], the last layer's, before the final norm
+    __slots__ = ("_logits", "best", "hidden")
+
+    def __init__(
+        self,
+        logits: FloatArray | Callable[[], FloatArray],
+        hidden: FloatArray | None = None,
+        best: IntArray | None = None,
+    ) -> None:
+        """`logits` may be what brings them, if anybody asks."""
+        self._logits = logits
+        self.hidden = hidden
+        self.best = best
+
+    @property
+    def logits(self) -> FloatArray:
+        """[len(logit_rows), vocab]"""
+        if callable(self._logits):
+            self._logits = self._logits()
+        return self._logits
 
 
 class Tokenizer(Protocol):

@@ -113,7 +113,7 @@ def test_the_draft_model_reads_what_stands_and_no_more() -> None:
             assert (*draft.kept, *self._pending) == whole[: len(prompt) + self._at]
             return super().propose(max_tokens)
 
-    assert decode(target, Checked(draft, 40, text, 4, 0.6), prompt, 100) == text
+    assert decode(target, Checked(draft, text, 4, 0.6), prompt, 100) == text
     assert len(draft.passes) > 100
 
 

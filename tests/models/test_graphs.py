@@ -11,6 +11,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ghostdraft.benchmarks.gpu import decode
+from ghostdraft.benchmarks.gpu_drafts import Played
+from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.graphs import WIDTHS, GraphModel, NoGraphs
 from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.types import Interrupted
@@ -93,6 +96,27 @@ def test_only_the_rows_asked_for_give_logits(small: GraphModel) -> None:
     small.truncate(0)
     np.testing.assert_allclose(small.forward(tokens(9), [7, 2]).logits, everything[[7, 2]], atol=CLOSE)
     assert small.forward(tokens(9)).logits.shape == (0, shape().vocab)
+
+
+def test_the_best_token_of_each_row_is_there_without_the_logits(small: GraphModel) -> None:
+    small.truncate(0)
+    result = small.forward(tokens(9), [7, 2, 5])
+    assert result.best.tolist() == result.logits.argmax(1).tolist()
+    assert small.forward(tokens(9)).best is None
+
+
+def test_decoding_with_drafts_gives_the_text_that_the_plain_model_gives(
+    plain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody_needs_them(_rows: list[int]) -> None:
+        raise AssertionError
+
+    prompt = tokens(10)
+    text = decode(plain, NoDrafter(), prompt, 60)
+    model = graphed(RecordedGraphs())
+    monkeypatch.setattr(model, "_read", nobody_needs_them)
+    for drafter in (NoDrafter(), Played(text, 8, 0.7), Played(text, 8, 0.7, tree=True)):
+        assert decode(model, drafter, prompt, 60) == text
 
 
 def test_a_saved_cache_comes_back(small: GraphModel, plain: Any) -> None:
