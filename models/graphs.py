@@ -225,9 +225,11 @@ def open_model(checkpoint: Checkpoint, device: str, precision: str, context: int
 
 
 def _attend_in_spans(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, cap: float | None) -> Tensor:
-    """[heads, R, head_dim] of queries, keys and values [kv_heads, S, head_dim]. Queries that share a head of keys are
-    rows of one product, and the values of each `SPAN` slots are weighed by themselves, then added: so many cores read
-    the cache (as in Dao et al. 2023, "Flash-Decoding")."""
+    """float32 [heads, R, head_dim] of queries like that, and keys and values [kv_heads, S, head_dim].
+
+    Queries that share a head of keys are rows of one product, and the values of each `SPAN` slots are weighed by
+    themselves, then added: so many cores read the cache (as in Dao et al. 2023, "Flash-Decoding").
+    """
     shared, slots, dim = k.shape
     scores = product(q.reshape(shared, -1, dim), k.transpose(1, 2)).view(-1, *mask.shape)  # [heads, R, S]
     if cap is not None:
@@ -236,4 +238,4 @@ def _attend_in_spans(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float
     spans = weights.view(shared, -1, slots // SPAN, SPAN).transpose(1, 2)
     spans = spans.to(v.dtype, memory_format=torch.contiguous_format)  # [kv_heads, spans, group * R, SPAN]
     parts = product(spans.flatten(0, 1), v.reshape(-1, SPAN, dim))  # [kv_heads * spans, group * R, head_dim]
-    return parts.view(shared, slots // SPAN, -1, dim).sum(1).to(v.dtype).view(q.shape)
+    return parts.view(shared, slots // SPAN, -1, dim).sum(1).view(q.shape)

@@ -233,13 +233,15 @@ class Transformer:
         shape, keys, values = self.shape, self._keys[index], self._values[index]  # [kv_heads, context, head_dim]
         heads = layer.qkv(x).view(len(x), -1, shape.head_dim).transpose(0, 1)
         q, k, v = heads.split((shape.heads, shape.kv_heads, shape.kv_heads))  # [heads, R, head_dim]
-        q, k = _rotate(torch.cat((layer.query_norm(q), layer.key_norm(k))), rows).split((shape.heads, shape.kv_heads))
+        if self._architecture.head_norms:
+            heads = torch.cat((layer.query_norm(q), layer.key_norm(k)))
+        q, k = _rotate(heads[: len(q) + len(k)], rows).split((len(q), len(k)))
         keys.index_copy_(1, rows.slots, k)
         values.index_copy_(1, rows.slots, v)
         mask = rows.window_mask if layer.slides else rows.mask
         seen = slice(0, mask.shape[1])
         y = self._attend(q, keys[:, seen], values[:, seen], mask)
-        return layer.attention_out(y.transpose(0, 1).reshape(len(x), -1))
+        return layer.attention_out(y.transpose(0, 1).to(x.dtype, memory_format=torch.contiguous_format).flatten(1))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """[heads, R, head_dim]; PyTorch's own attention knows no cap."""

@@ -60,7 +60,7 @@ def test_any_chunking_gives_the_plain_models_logits(small: GraphModel, plain: An
 def test_families_give_the_logits_of_transformers(family: str, tmp_path: Path) -> None:
     one: Published = publish(family.partition("-")[0], CHANGES[family], tmp_path)
     tensors = read_tensors(one.checkpoint.weights, one.shape)
-    model = GraphModel(one.shape, tensors, "cpu", "float32", 128, graphs=RecordedGraphs())
+    model = GraphModel(one.shape, tensors, "cpu", "float32", 128, graphs=RecordedGraphs(), widths=(8, 64))
     np.testing.assert_allclose(run(model, tokens(LENGTH), chunk=7), one.expected, atol=CLOSE, rtol=0)
 
 
