@@ -148,6 +148,8 @@ def measure(report: Report, case: Case, sizes: Sizes, device: str) -> None:
 
 def loading(held: list[GraphModel], case: Case, sizes: Sizes, device: str, ways: BothWays) -> dict[str, float]:
     """Into `held`. Seconds, with the making of the random weights, and the captures."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     started = time.perf_counter()
     held.append(build(case.shape, sizes, device, case.precision, ways))
     return {"seconds": time.perf_counter() - started}

@@ -201,8 +201,9 @@ class GraphModel(Transformer):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """PyTorch's fused kernels want as many heads of keys as of queries, or no mask; and they give a query to one
-        core, which then reads the whole cache alone. Too slow where queries are few."""
-        if q.shape[1] > WIDEST:
+        core, which then reads all keys alone. That is too slow where queries are few: in passes of fixed shape, which
+        look at the whole cache."""
+        if k.shape[1] < len(self._slots):
             k, v = (one.repeat_interleave(len(q) // len(one), 0) for one in (k, v))
             return super()._attend(q, k, v, mask)
         scale = (self.shape.query_scalar or self.shape.head_dim) ** -0.5

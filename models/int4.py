@@ -16,7 +16,7 @@ from ghostdraft.models.transformer import Function, Linear, Tensor, as_it_is
 GROUP = 32  # inputs
 STEPS = range(15, 3, -1)  # of a group's grid; the fullest that fits best is taken
 INNER_TILES = 8  # of 16 inputs, in the kernel's layout
-ROWS_AT_ONCE = 4096  # quantised: bounds the memory it takes
+ROWS_AT_ONCE = 512  # quantised: bounds the memory that it takes
 
 
 @dataclass(frozen=True, slots=True)
