@@ -63,6 +63,7 @@ def lines(hardware: Hardware, proposal: Proposal | None) -> list[str]:
         f"speed      about {proposal.rate:.0f} tokens a second, by the bytes that a token reads; benches tell",
         *(f"fetch      ghostdraft models pull {model.name}" for model in models),
         f'then       model = "{proposal.target.name}" in config.toml',
+        *filter(None, (machines.gpu_note(),)),
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ghostdraft.lsp_server import recommend
+from ghostdraft.lsp_server import machine, recommend
 from ghostdraft.lsp_server.models_cli import app
 from ghostdraft.models import acquire, registry, transfer
 from ghostdraft.models.recommend import Hardware
@@ -124,6 +124,13 @@ def test_recommend_names_models_licences_and_commands(monkeypatch: pytest.Monkey
     proposal = told["proposal"]
     assert (proposal["precision"], proposal["context"]) == ("int4", 4096)
     assert proposal["target"]["licence"] == proposal["draft"]["licence"] == "Apache-2.0"
+
+
+def test_recommend_tells_of_a_gpu_that_lies_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "measure", lambda: replace(BIG, device="cpu"))
+    assert "ghostdraft[gpu]" not in run("recommend").stdout
+    monkeypatch.setattr(machine, "gpu_note", lambda: machine.GPU_NOTE)
+    assert "ghostdraft[gpu]" in run("recommend").stdout
 
 
 def test_recommend_says_where_nothing_is_quick_enough(monkeypatch: pytest.MonkeyPatch) -> None:

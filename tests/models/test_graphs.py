@@ -146,6 +146,21 @@ def test_bfloat16_stays_near_float32(plain: Any) -> None:
     assert 0 < np.abs(difference).mean() < 0.05
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-3), ("bfloat16", 0.3)])
+def test_cuda_graphs_give_the_plain_models_logits(plain: Any, dtype: str, close: float) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    model = graphed(device="cuda", dtype=dtype)
+    for chunk in (1, 5, 64, 100):
+        np.testing.assert_allclose(run(model, tokens(128), chunk), run(plain, tokens(128)), atol=close)
+    parents = [-1, *(row // 2 for row in range(63))]
+    for one in (model, plain):
+        run(one, tokens(40))
+    found, expected = (one.forward(tokens(64, seed=1), range(64), parents).logits for one in (model, plain))
+    np.testing.assert_allclose(found, expected, atol=close)
+
+
 # ---- the fake holds what it is used for
 
 
