@@ -21,7 +21,7 @@ import torch
 
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.int4 import pack
-from ghostdraft.models.rows import ancestry, check_room, checked_parents
+from ghostdraft.models.rows import check_room, checked_parents
 from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.transformer import (
     Packing,
@@ -107,13 +107,21 @@ class _Inputs:
 
 def _told(length: int, token_ids: IntArray, parents: IntArray) -> Numbers:
     """The layout of `_Inputs`."""
-    sees = np.eye(WIDEST, dtype=bool)
-    sees[: len(parents), : len(parents)] = ancestry(parents)
+    ancestors = _ancestors(parents)
     told = np.zeros((3, WIDEST), np.int64)
     told[0, : len(token_ids)] = token_ids
-    told[1] = length + sees.sum(1) - 1
-    told[2] = (sees * (np.uint64(1) << np.arange(WIDEST, dtype=np.uint64))).sum(1, dtype=np.uint64).view(np.int64)
+    told[1] = [length + bits.bit_count() - 1 for bits in ancestors]
+    told[2] = np.array(ancestors, np.uint64).view(np.int64)
     return np.concatenate(([length], told.ravel()))
+
+
+def _ancestors(parents: IntArray) -> list[int]:
+    """Of `WIDEST` rows, as bits."""
+    found = [1 << row for row in range(WIDEST)]
+    for row, parent in enumerate(parents.tolist()):
+        if parent >= 0:
+            found[row] |= found[parent]
+    return found
 
 
 class GraphModel(Transformer):
