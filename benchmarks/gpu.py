@@ -6,8 +6,8 @@ Nothing is downloaded: the weights are random, in the shapes of Qwen2.5-Coder 7B
 to 152,064 and 151,936 tokens. It ends within 8 minutes: what was not begun after 7 is left out. A measure that fails is
 told and does not stop the others. `--device cpu --small` runs all of it in seconds anywhere.
 
-It needs PyTorch 2.8 or later with CUDA, numpy, gguf, safetensors, typer and rich, and 24 GB on the GPU. On a machine
-without this package and without an index of packages, carry the checkout and gguf's wheel (plain Python) there:
+It needs PyTorch 2.8 or later with CUDA, numpy, typer and rich, and 24 GB on the GPU. On a machine that has these, but
+not this package and no index of packages, a copy of the checkout is enough:
 
     mkdir -p build/types/ghostdraft
     for part in lsp_server completion drafting models benchmarks; do ln -sfn "$PWD/$part" build/types/ghostdraft/; done

@@ -22,7 +22,6 @@ import torch
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.int4 import pack
 from ghostdraft.models.rows import check_room, checked_parents
-from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.transformer import (
     Packing,
     Rows,
@@ -227,6 +226,8 @@ class GraphModel(Transformer):
 
 def open_model(checkpoint: Checkpoint, device: str, precision: str, context: int) -> GraphModel:
     """`precision` of the layers' matrices: "bfloat16" or "int4". Raises what GraphModel does."""
+    from ghostdraft.models.tensors import read_tensors  # wants packages that random weights do without
+
     release()
     shape = checkpoint.spec.shape
     tensors = read_tensors(checkpoint.weights, shape)

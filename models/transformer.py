@@ -34,8 +34,6 @@ from ghostdraft.models.types import (
 try:
     import torch
     from torch.nn import functional as F
-
-    from ghostdraft.models.tensors import read_tensors
 except ImportError as error:
     raise EngineUnavailable("The PyTorch engine needs PyTorch: pip install 'ghostdraft[gpu]'.") from error
 
@@ -269,6 +267,8 @@ class TorchModel(Transformer):
     def __init__(
         self, checkpoint: Checkpoint, device: str = "cpu", dtype: str = "float32", context: int = 4096
     ) -> None:
+        from ghostdraft.models.tensors import read_tensors  # wants packages that random weights do without
+
         shape = checkpoint.spec.shape
         super().__init__(shape, read_tensors(checkpoint.weights, shape), device, dtype, context)
 

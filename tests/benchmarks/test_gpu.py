@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,17 @@ def test_all_of_it_runs(tmp_path: Path) -> None:
         assert all(counts["others"] == 0 for kinds in identity.values() for counts in kinds.values())
     assert "FAILED" not in result.stdout
     assert all(case in result.stdout for case in CASES)
+
+
+def test_it_needs_no_more_than_pytorch_numpy_typer_and_rich() -> None:
+    others = ("gguf", "safetensors", "transformers", "tokenizers", "tree_sitter", "huggingface_hub", "platformdirs")
+    program = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({others}))\n"  # so that importing one fails
+        "import ghostdraft.benchmarks.gpu"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_measure_that_fails_is_told_and_the_others_go_on(capsys: pytest.CaptureFixture[str]) -> None:
