@@ -90,7 +90,7 @@ def build(
     sizes: Sizes,
     device: str,
     precision: str,
-    graphs: Graphs | None = None,
+    graphs: Graphs,
     widths: tuple[int, ...] = WIDTHS,
 ) -> GraphModel:
     """`precision`: "bfloat16" or "int4"."""

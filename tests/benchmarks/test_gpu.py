@@ -17,7 +17,7 @@ from ghostdraft.benchmarks.gpu import Report, compare, decode, near_tie, tokens
 from ghostdraft.benchmarks.gpu_drafts import Played, PlayedBy
 from ghostdraft.benchmarks.gpu_models import SMALL, build
 from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.models.graphs import GraphModel
+from ghostdraft.models.graphs import GraphModel, NoGraphs
 from ghostdraft.models.types import FloatArray
 from tests.fakes import FakeModel, hashed_logits
 
@@ -26,7 +26,7 @@ CASES = ("0.5B, bfloat16", "7B, bfloat16", "0.5B, int4", "7B, int4")
 
 @pytest.fixture(scope="module")
 def model() -> GraphModel:
-    return build(SMALL.target, SMALL, "cpu", "bfloat16")
+    return build(SMALL.target, SMALL, "cpu", "bfloat16", NoGraphs())
 
 
 def test_all_of_it_runs(tmp_path: Path) -> None:
@@ -69,6 +69,17 @@ def test_a_measure_that_fails_is_told_and_the_others_go_on(capsys: pytest.Captur
     assert report.failed == {"a: bad": "ZeroDivisionError: division by zero"}
     gpu.show(report)
     assert "FAILED a: bad" in capsys.readouterr().out
+
+
+def test_a_capture_that_fails_is_counted_and_the_pass_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_graphs: NoGraphs, _run: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(NoGraphs, "capture", refused)
+    ways = gpu.BothWays("cpu")
+    model = build(SMALL.draft, SMALL, "cpu", "bfloat16", ways)
+    assert gpu.graph_against_plain(ways, "cpu")["refused"] == ways.refused == 7
+    assert len(decode(model, NoDrafter(), tokens(5), 3)) == 3
 
 
 def test_what_is_begun_too_late_is_left_out() -> None:
