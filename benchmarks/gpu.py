@@ -131,7 +131,8 @@ def cases(sizes: Sizes) -> list[Case]:
 
 def facts(device: str, small: bool) -> dict[str, Any]:
     named = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
-    return {"device": named, "torch": torch.__version__, "bandwidth": bandwidth(device, 1 << (24 if small else 31))}
+    speed = bandwidth(device, 1 << (24 if small else 31))
+    return {"device": named, "small": small, "torch": torch.__version__, "bandwidth": speed}
 
 
 def bandwidth(device: str, size: int) -> float:
