@@ -15,7 +15,7 @@ from ghostdraft.models.transformer import Function, Linear, Tensor, as_it_is
 
 GROUP = 32  # inputs
 STEPS = range(15, 3, -1)  # of a group's grid; the fullest that fits best is taken
-INNER_TILES = 8  # of 16 inputs, in the kernel's layout
+INNER_TILES = (8, 4, 2)  # of 16 inputs, as the kernel's layout may have them; many are quicker
 ROWS_AT_ONCE = 512  # quantised: bounds the memory that it takes
 
 
@@ -61,10 +61,11 @@ class PlainLinear:
 def pack(linear: Linear) -> Function:
     """A `Packing`. Matrices of sizes that the kernel does not take stay as they are."""
     rows, columns = linear.weight.shape
-    if rows % 8 or columns % (16 * INNER_TILES):
+    tiles = next((tiles for tiles in INNER_TILES if columns % (16 * tiles) == 0), None)
+    if rows % 8 or tiles is None:
         return as_it_is(linear)
     quantised = quantise(linear.weight)
-    return _for_kernel(quantised, linear.bias) if linear.weight.is_cuda else PlainLinear(quantised, linear.bias)
+    return _for_kernel(quantised, linear.bias, tiles) if linear.weight.is_cuda else PlainLinear(quantised, linear.bias)
 
 
 def quantise(weight: Tensor) -> Quantised:
@@ -108,8 +109,8 @@ def _rounded(x: Tensor) -> Tensor:
     return x.to(torch.bfloat16).float()
 
 
-def _for_kernel(weight: Quantised, bias: Tensor | None) -> KernelLinear:
+def _for_kernel(weight: Quantised, bias: Tensor | None, tiles: int) -> KernelLinear:
     """The kernel wants two numbers a byte, that of the even column in the high bits."""
     pairs = weight.numbers[:, ::2] << 4 | weight.numbers[:, 1::2]
-    packed = torch.ops.aten._convert_weight_to_int4pack(pairs, INNER_TILES)
+    packed = torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)
     return KernelLinear(packed, weight.scales_and_zeros, bias)

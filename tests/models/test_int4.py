@@ -7,7 +7,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType, dequantize, quantize
 
-from ghostdraft.models.int4 import GROUP, PlainLinear, Quantised, pack, quantise
+from ghostdraft.models.int4 import GROUP, PlainLinear, pack, quantise
 from ghostdraft.models.transformer import Linear, Transformer
 from tests.models.small_models import hugging_face, run, shape, tokens
 from tests.models.test_graphs import graphed
@@ -68,23 +68,18 @@ def test_large_matrices_are_quantised_in_parts(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_the_kernel_does_not_take_stays_as_it_is() -> None:
-    odd = Linear(torch.zeros(7, 128), None)
-    assert pack(odd) is odd
-    assert isinstance(pack(Linear(weights(), torch.zeros(ROWS))), PlainLinear)
+    for odd in (Linear(torch.zeros(7, 128), None), Linear(torch.zeros(8, 40), None)):
+        assert pack(odd) is odd
+    for columns in (32, 64, 576, 896):
+        assert isinstance(pack(Linear(torch.zeros(8, columns), torch.zeros(8))), PlainLinear)
 
 
 def test_a_model_of_4_bits_is_the_model_with_those_values() -> None:
     state = hugging_face(shape()).state_dict()
     values = {name: quantise(one).values() if "_proj.weight" in name else one for name, one in state.items()}
     expected = run(Transformer(shape(), values), tokens(50))
-    np.testing.assert_allclose(run(graphed(packing=_on_16), tokens(50)), expected, atol=1e-4)
+    np.testing.assert_allclose(run(graphed(packing=pack), tokens(50)), expected, atol=1e-4)
     assert np.abs(run(graphed(), tokens(50)) - expected).mean() > 1e-3
-
-
-def _on_16(linear: Linear) -> PlainLinear:
-    """`pack`, but for matrices of any size."""
-    quantised: Quantised = quantise(linear.weight)
-    return PlainLinear(quantised, linear.bias)
 
 
 @pytest.mark.gpu
