@@ -46,6 +46,7 @@ class NotingEngine:
 
     def __init__(self, engine: Engine, notes: TextIO) -> None:
         self.note = engine.note
+        self.on_gpu = engine.on_gpu
         self._engine = engine
         self._notes = notes
         self._model = CountingModel(engine.decoder.model)
@@ -67,6 +68,9 @@ class NotingEngine:
 
     def interrupt(self) -> None:
         self._engine.interrupt()
+
+    def close(self) -> None:
+        self._engine.close()
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from ghostdraft.completion.types import Cancel, DecodeStats
 from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
-from ghostdraft.drafting.verify import verify
+from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel
+from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
 
 Halted = Callable[[], bool]
 
@@ -169,7 +169,7 @@ class Decoder:
         result = self.model.forward(
             (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
         )
-        verdict = _cut(draft, verify(draft, result.logits, self.sampling, rng), stop_tokens)
+        verdict = _cut(draft, self._judge(draft, result, rng), stop_tokens)
         accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
         self.model.keep((0, *(i + 1 for i in verdict.accepted)))
         self._kept.extend((last, *accepted))
@@ -177,6 +177,12 @@ class Decoder:
         seconds = time.perf_counter() - started
         self._cost.learn(len(draft) + 1, len(accepted) + 1, seconds)
         return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
+
+    def _judge(self, draft: Draft, result: Pass, rng: np.random.Generator) -> Verdict:
+        """Leaves logits where they are as long as nobody needs them."""
+        if self.sampling.greedy and result.best is not None:
+            return verify_greedy(draft, result.best)
+        return verify(draft, result.logits, self.sampling, rng)
 
     def _open(self, last: int, opening: Opening, rng: np.random.Generator) -> Step:
         """One pass over the last token, and the token that the opening leaves."""

@@ -18,6 +18,7 @@ from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Prompt, Snapshot, StopReason
 from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.load import GPUS
 from ghostdraft.models.registry import control_tokens
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
@@ -41,6 +42,9 @@ class Loaded(Protocol):
     def model(self) -> LanguageModel: ...
 
     @property
+    def device(self) -> str: ...
+
+    @property
     def note(self) -> str: ...
 
 
@@ -49,6 +53,7 @@ class Engine:
 
     def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
         self.note = loaded.note
+        self.on_gpu = loaded.device in GPUS
         self.decoder = Decoder(loaded.model, drafter, sampling)
         self._tokenizer = loaded.tokenizer
         self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
@@ -75,6 +80,11 @@ class Engine:
     def interrupt(self) -> None:
         """From another thread, once the running request is cancelled: the model stops within its pass."""
         self.decoder.model.interrupt()
+
+    def close(self) -> None:
+        """Frees the model's memory. Nothing may be asked of this engine afterwards."""
+        self.decoder.forget()
+        self.decoder.model.close()
 
     def _write(
         self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats

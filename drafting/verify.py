@@ -21,7 +21,7 @@ import numpy as np
 
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.sampling import Probabilities, Sampling, best, draw, probabilities
-from ghostdraft.models.types import FloatArray
+from ghostdraft.models.types import FloatArray, IntArray
 
 
 def verify(draft: Draft, logits: FloatArray, sampling: Sampling, rng: np.random.Generator) -> Verdict:
@@ -31,6 +31,11 @@ def verify(draft: Draft, logits: FloatArray, sampling: Sampling, rng: np.random.
     if draft.probs is None:
         return _walk(draft, lambda row: draw(probabilities(logits[row], sampling), rng))
     return _accept_sampled(draft, draft.probs, lambda row: probabilities(logits[row], sampling), rng)
+
+
+def verify_greedy(draft: Draft, best_tokens: IntArray) -> Verdict:
+    """`best_tokens` [1 + len(draft)]: where somebody has found them already."""
+    return _walk(draft, lambda row: int(best_tokens[row]))
 
 
 def _walk(draft: Draft, choose: Callable[[int], int]) -> Verdict:

@@ -39,14 +39,22 @@ class Engine(Protocol):
     """`ghostdraft.completion.engine.Engine`, as far as it is used here."""
 
     note: str  # for the user, where the model does not run as it might
+    on_gpu: bool  # whose memory others want, too
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
 
     def interrupt(self) -> None: ...
 
+    def close(self) -> None:
+        """Frees the model's memory."""
+
 
 Load = Callable[[str, str], Engine]
 """Model and drafter by name to an engine; slow, may raise ModelError."""
+
+
+PATIENCE = 600.0  # seconds
+RESTING = "Nothing was asked for a while, so the GPU's memory is free again. The next request loads the model."
 
 
 class ModelUnavailable(Exception):
@@ -54,11 +62,16 @@ class ModelUnavailable(Exception):
 
 
 class ModelHost:
-    """To be used on the event loop's thread. `on_status` hears each change there."""
+    """To be used on the event loop's thread. `on_status` hears each change there.
 
-    def __init__(self, load: Load, on_status: Callable[[Status], None]) -> None:
+    A GPU's memory is given back after `patience` seconds without a request; the next request loads the model again.
+    """
+
+    def __init__(self, load: Load, on_status: Callable[[Status], None], patience: float = PATIENCE) -> None:
         self._load = load
         self._on_status = on_status
+        self._patience = patience
+        self._rest: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ghostdraft-engine")
         self._turn = asyncio.Lock()
         self._engine: Engine | None = None
@@ -69,17 +82,22 @@ class ModelHost:
 
     def load(self, model: str, drafter: str) -> asyncio.Task[Exception | None]:
         """Begins to load. The returned task gives what the loading raised, None where it did not."""
-        self._engine = None
+        self._dismiss()
         self.wanted = (model, drafter)
         self.announce(Status(State.LOADING, model))
         self._loading = asyncio.create_task(self._replace(model, drafter))
         return self._loading
 
     def unload(self) -> None:
-        self._engine = None
+        self._dismiss()
         self.wanted = None
         self._loading = None
         self.announce(Status(State.OFF))
+
+    def wake(self) -> None:
+        """Begins to load again where the memory was given back meanwhile."""
+        if self.status.state is State.READY and self._engine is None and self.wanted is not None:
+            self.load(*self.wanted)
 
     def announce(self, status: Status) -> None:
         if status != self.status:
@@ -119,10 +137,34 @@ class ModelHost:
     async def _work(self, engine: Engine, snapshot: Snapshot, budget: Budget, cancel: threading.Event) -> Completion:
         loop = asyncio.get_running_loop()
         self._at_work = engine, cancel
+        self._stay()
         try:
             return await loop.run_in_executor(self._thread, engine.complete, snapshot, budget, cancel)
         finally:
             self._at_work = None
+            self._rest_later()
+
+    def _stay(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def _rest_later(self) -> None:
+        self._stay()
+        if self._engine is not None and self._engine.on_gpu:
+            self._rest = asyncio.get_running_loop().call_later(self._patience, self._give_back)
+
+    def _give_back(self) -> None:
+        self._dismiss()
+        self.announce(Status(State.READY, self.status.model, RESTING))
+
+    def _dismiss(self) -> None:
+        """The engine goes, and what it holds of a GPU is free once the thread has come to that."""
+        self._stay()
+        engine, self._engine = self._engine, None
+        if engine is not None and engine.on_gpu:
+            closing = asyncio.wrap_future(self._thread.submit(engine.close))
+            closing.add_done_callback(partial(log_failed_task, "giving memory back"))
 
     async def _replace(self, model: str, drafter: str) -> Exception | None:
         """A newer wish makes the outcome of this one void."""
@@ -135,6 +177,7 @@ class ModelHost:
             return error
         if self._loading is this:
             self._engine = engine
+            self._rest_later()
             self.announce(Status(State.READY, model, engine.note))
         return None
 

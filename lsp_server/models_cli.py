@@ -1,4 +1,4 @@
-"""`ghostdraft models`: list, pull, import, info, remove. A thin face over the store.
+"""`ghostdraft models`: list, recommend, pull, import, info, remove. A thin face over the store.
 
 What goes wrong is one sentence with its mend on standard error, and exit status 2. Modules that take long to import
 are imported by the commands that need them: this one is mounted whenever the program starts.
@@ -38,6 +38,18 @@ def list_models(as_json: Json = False) -> None:
     with told():
         views = models_view.all_views(Store())
         _show(views, as_json, models_view.table(views))
+
+
+@app.command()
+def recommend(as_json: Json = False) -> None:
+    """Measure this machine, and propose a model, a draft for it, precision and context."""
+    from ghostdraft.lsp_server import recommend as recommending
+    from ghostdraft.models.recommend import recommend as best_for
+
+    with told():
+        hardware = recommending.measure()
+        proposal = best_for(hardware)
+        _show(recommending.view(hardware, proposal), as_json, "\n".join(recommending.lines(hardware, proposal)))
 
 
 @app.command()

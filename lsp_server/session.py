@@ -60,6 +60,7 @@ class Session:
             older.cancel()
 
     async def _answer(self, request: Request) -> object:
+        self._host.wake()
         if self._host.status.state is not State.READY and not request.invoked:
             return None
         try:

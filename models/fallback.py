@@ -16,6 +16,7 @@ import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.rows import check_path, check_room, checked_parents, visible
+from ghostdraft.models.transformer import memory_told, release
 from ghostdraft.models.types import (
     CacheState,
     EngineUnavailable,
@@ -24,6 +25,7 @@ from ghostdraft.models.types import (
     Interrupted,
     Pass,
     WeightsCorrupt,
+    WeightsTooLarge,
 )
 
 try:
@@ -38,13 +40,14 @@ _SAME = 0.05  # of their size may the logits of a token differ in a tree and in 
 
 
 class FallbackModel:
-    """A LanguageModel; `interrupt` takes one layer's time. Raises EngineUnavailable, WeightsCorrupt."""
+    """A LanguageModel; `interrupt` takes one layer's time. Raises EngineUnavailable, WeightsCorrupt, OutOfMemory."""
 
     def __init__(
         self, checkpoint: Checkpoint, device: str = "cpu", dtype: str = "float32", context: int = 4096
     ) -> None:
         self.shape = checkpoint.spec.shape
-        self._model: Any = _load(checkpoint, getattr(torch, dtype)).to(device)
+        with memory_told(WeightsTooLarge, "its weights"):
+            self._model: Any = _load(checkpoint, getattr(torch, dtype)).to(device)
         self.context = min(context, self.shape.context, _nearest(self._model.config))
         self.max_rows = min(MAX_ROWS, self.context)
         self.length = 0
@@ -106,6 +109,11 @@ class FallbackModel:
         self._cache = copy.deepcopy(state.content)
         self.length = state.length
         self._parents = self._parents[:0]
+
+    def close(self) -> None:
+        del self._model
+        self._cache = DynamicCache()
+        release()
 
     @torch.inference_mode()
     def _select(self, rows: Any) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import platform
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ghostdraft.models import tokenizer
@@ -18,9 +19,20 @@ from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelSpec, Tokenizer, WeightsCorrupt
+from ghostdraft.models.types import (
+    EngineUnavailable,
+    LanguageModel,
+    ModelSpec,
+    OutOfMemory,
+    Tokenizer,
+    WeightsCorrupt,
+    WeightsTooLarge,
+)
 
 DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
+GPUS = ("cuda", "mps")
+PRECISIONS = ("bfloat16", "int4")  # of weights on a GPU; the first that fits is taken
+SHORTEST = 1024  # tokens: a context that is worth a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +61,60 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
         chosen = "cpu-torch"
     context = min(context, checkpoint.spec.shape.context)
     with mend_told(checkpoint.mend):
-        model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-        return Loaded(
-            checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, _note(checkpoint.spec, chosen)
-        )
+        words = tokenizer.load(checkpoint.tokenizer_path)
+        if chosen not in GPUS:
+            return _load_on_cpu(store, checkpoint, words, chosen, context, threads)
+        try:
+            return _load_on_gpu(checkpoint, words, chosen, context)
+        except OutOfMemory as error:
+            chosen = "cpu-torch" if covers(checkpoint.spec.shape) else "cpu"
+            loaded = _load_on_cpu(store, checkpoint, words, chosen, context, threads)
+            return replace(loaded, note=f"{error} {loaded.note}".strip())
+
+
+def _load_on_cpu(
+    store: Store, checkpoint: Checkpoint, words: Tokenizer, device: str, context: int, threads: int | None
+) -> Loaded:
+    if device == "cpu":
+        model = _cpu(store, checkpoint, context, threads)
+    else:
+        model = _torch(checkpoint, "cpu", "float32", context)
+    return Loaded(checkpoint.spec, words, model, device, _note(checkpoint.spec, device))
+
+
+def _load_on_gpu(checkpoint: Checkpoint, words: Tokenizer, device: str, context: int) -> Loaded:
+    """In the first precision, with the longest context, that there is memory for. Raises OutOfMemory where there is
+    none."""
+    _check_torch(f"{device} is a device of PyTorch")
+    spec = checkpoint.spec
+    for precision in PRECISIONS if spec.shape.architecture in ARCHITECTURES else PRECISIONS[:1]:
+        for room in _contexts(context):
+            try:
+                model = _torch(checkpoint, device, precision, room)
+            except WeightsTooLarge:
+                break
+            except OutOfMemory:
+                continue
+            notes = (_note(spec, device), _short_of_memory(spec.name, precision, room if room < context else None))
+            return Loaded(spec, words, model, device, " ".join(filter(None, notes)))
+    raise OutOfMemory(
+        f"The GPU has too little memory for {checkpoint.name}, so it runs on the CPU, more slowly. Close what else "
+        "uses the GPU, or take a smaller model: ghostdraft models recommend."
+    )
+
+
+def _contexts(context: int) -> Iterator[int]:
+    """In tokens: the one that is wanted, then ever smaller ones."""
+    yield context
+    while (context := context // 2) >= SHORTEST:
+        yield context
+
+
+def _short_of_memory(name: str, precision: str, context: int | None) -> str:
+    """What had to give way to the GPU's memory; `context` where it is that."""
+    facts = ["has its weights in 4 bits, so it writes a little worse"] if precision == "int4" else []
+    facts += [f"sees {context:,} tokens at most"] if context else []
+    return f"The GPU has little memory: {name} {' and '.join(facts)}." if facts else ""
 
 
 def _check_torch(reason: str) -> None:
@@ -119,12 +181,16 @@ def _check_sources(checkpoint: Checkpoint) -> None:
             read_shapes(path)
 
 
-def _torch(checkpoint: Checkpoint, device: str, context: int) -> LanguageModel:
-    place, dtype = ("cpu", "float32") if device == "cpu-torch" else (device, "bfloat16")
+def _torch(checkpoint: Checkpoint, device: str, precision: str, context: int) -> LanguageModel:
+    """`device` as PyTorch names it; `precision` "float32" or one of PRECISIONS. Raises OutOfMemory."""
     if checkpoint.spec.shape.architecture not in ARCHITECTURES:
         from ghostdraft.models.fallback import FallbackModel
 
-        return FallbackModel(checkpoint, place, dtype, context)
+        return FallbackModel(checkpoint, device, precision, context)
+    if device == "cuda" or precision == "int4":
+        from ghostdraft.models.graphs import open_model
+
+        return open_model(checkpoint, device, precision, context)
     from ghostdraft.models.transformer import TorchModel
 
-    return TorchModel(checkpoint, place, dtype, context)
+    return TorchModel(checkpoint, device, precision, context)

@@ -7,8 +7,10 @@ by the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 
 import numpy as np
@@ -22,16 +24,16 @@ from ghostdraft.models.types import (
     EngineUnavailable,
     IntArray,
     Interrupted,
+    OutOfMemory,
     Pass,
     Shape,
     WeightsCorrupt,
+    WeightsTooLarge,
 )
 
 try:
     import torch
     from torch.nn import functional as F
-
-    from ghostdraft.models.tensors import read_tensors
 except ImportError as error:
     raise EngineUnavailable("The PyTorch engine needs PyTorch: pip install 'ghostdraft[gpu]'.") from error
 
@@ -53,19 +55,27 @@ class Linear:
         return F.linear(x, self.weight, self.bias)
 
 
+Packing = Callable[[Linear], Function]
+"""How a matrix of the layers is held: from its weights to what multiplies by them."""
+
+
+def as_it_is(linear: Linear) -> Function:
+    return linear
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One block's weights; queries, keys and values are one matrix, and so are gate and up."""
 
     attention_norm: Function
-    qkv: Linear
+    qkv: Function
     query_norm: Function
     key_norm: Function
-    attention_out: Linear
+    attention_out: Function
     attention_post_norm: Function
     mlp_norm: Function
-    up: Linear
-    down: Linear
+    up: Function
+    down: Function
     mlp_post_norm: Function
     slides: bool  # whether it sees a window only
 
@@ -80,12 +90,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the rows of one pass stand: R rows behind S kept ones."""
+    """Where the R rows of one pass stand, and what of the first S slots of the cache they look at."""
 
-    slots: slice  # in the cache, S to S + R
-    cos: Tensor  # [R, head_dim / 2]
+    slots: Tensor  # int64 [R], their own in the cache
+    cos: Tensor  # [R, 2, head_dim / 2], as `_rope_table` has it
     sin: Tensor
-    mask: Tensor  # bool [R, S + R]: what each row sees
+    mask: Tensor  # [R, S] to be added to scores: 0 where a row sees a slot, else -inf
     window_mask: Tensor  # the same in layers with a sliding window
 
 
@@ -99,8 +109,11 @@ class Transformer:
         device: str = "cpu",
         dtype: str = "float32",
         context: int = 4096,
+        packing: Packing = as_it_is,
+        spare: int = 0,
     ) -> None:
-        """`tensors`: [out, in] under Hugging Face's names. Raises EngineUnavailable, WeightsCorrupt."""
+        """`tensors`: [out, in] under Hugging Face's names; `spare` slots of the cache lie behind the context.
+        Raises EngineUnavailable, WeightsCorrupt, OutOfMemory."""
         _check(shape, device)
         self.shape = shape
         self._architecture = ARCHITECTURES[shape.architecture]
@@ -109,11 +122,14 @@ class Transformer:
         self.length = 0
         self._parents = np.empty(0, np.int32)  # of the last pass
         self._interrupted = False
-        loader = _Loader(shape, tensors, torch.device(device), DTYPES[dtype])
-        self._weights = loader.weights()
+        loader = _Loader(shape, tensors, torch.device(device), DTYPES[dtype], packing)
+        with memory_told(WeightsTooLarge, "its weights"):
+            self._weights = loader.weights()
         self._cos, self._sin = (table.to(self._weights.embedding) for table in _rope_table(shape, self.context))
-        cache = (2, shape.layers, shape.kv_heads, self.context, shape.head_dim)
-        self._keys, self._values = torch.zeros(cache, device=device, dtype=DTYPES[dtype])
+        self._embedding_scale = torch.tensor(shape.hidden**0.5, dtype=DTYPES[dtype]).item()
+        cache = (2, shape.layers, shape.kv_heads, self.context + spare, shape.head_dim)
+        with memory_told(OutOfMemory, f"a context of {self.context:,} tokens"):
+            self._keys, self._values = torch.zeros(cache, device=device, dtype=DTYPES[dtype])
 
     @torch.inference_mode()
     def forward(
@@ -122,16 +138,11 @@ class Transformer:
         self._interrupted = False
         self._parents = self._parents[:0]
         checked = checked_parents(len(token_ids), parents)
-        rows = self._place(checked)
-        x = self._embedded(token_ids)  # [R, hidden]
-        for index, layer in enumerate(self._weights.layers):
-            if self._interrupted:
-                raise Interrupted
-            x = x + layer.attention_post_norm(self._attention(index, layer, layer.attention_norm(x), rows))
-            x = x + layer.mlp_post_norm(self._mlp(layer, layer.mlp_norm(x)))
+        x = self._through_layers(self._on_device(token_ids), self._place(checked))
         self._parents = checked
-        logits = F.linear(self._weights.norm(x[self._on_device(logit_rows)]), self._weights.head).float()
-        return Pass(_capped(logits, self.shape.logit_cap).cpu().numpy())
+        if not len(logit_rows):
+            return Pass(np.empty((0, self.shape.vocab), np.float32))
+        return Pass(self._logits(x[self._on_device(logit_rows)]).cpu().numpy())
 
     def interrupt(self) -> None:
         self._interrupted = True
@@ -157,6 +168,33 @@ class Transformer:
         self._keys[:, :, : self.length], self._values[:, :, : self.length] = state.content
         self._parents = self._parents[:0]
 
+    @property
+    def weight_bytes(self) -> int:
+        """What a pass reads of the weights."""
+        return _size(self._weights.layers) + _size(self._weights.head)
+
+    @property
+    def cache_bytes(self) -> int:
+        return _size((self._keys, self._values))
+
+    def close(self) -> None:
+        del self._weights, self._keys, self._values
+        release()
+
+    def _through_layers(self, token_ids: Tensor, rows: Rows) -> Tensor:
+        """[R, hidden], before the final norm; keys and values of the rows are in the cache then."""
+        x = self._embedded(token_ids)
+        for index, layer in enumerate(self._weights.layers):
+            if self._interrupted:
+                raise Interrupted
+            x = x + layer.attention_post_norm(self._attention(index, layer, layer.attention_norm(x), rows))
+            x = x + layer.mlp_post_norm(self._mlp(layer, layer.mlp_norm(x)))
+        return x
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """float32 [R, vocab] of hidden states [R, hidden]."""
+        return _capped(product(self._weights.norm(x), self._weights.head.t()), self.shape.logit_cap)
+
     def _gather(self, rows: Sequence[int]) -> None:
         if list(rows) == list(range(len(rows))):
             return
@@ -171,29 +209,37 @@ class Transformer:
         seen = visible(parents, self.length)
         positions = seen.sum(1) - 1
         near = seen & self._in_window(positions)
-        mask, window_mask = (torch.from_numpy(one).to(self._cos.device) for one in (seen, near))
+        mask, window_mask = (self._added(torch.from_numpy(one).to(self._cos.device)) for one in (seen, near))
         at = self._on_device(positions)
-        return Rows(slice(self.length, self.length + count), self._cos[at], self._sin[at], mask, window_mask)
+        slots = torch.arange(self.length, self.length + count, device=self._cos.device)
+        return Rows(slots, self._cos[at], self._sin[at], mask, window_mask)
+
+    def _added(self, seen: Tensor) -> Tensor:
+        """What to add to the scores so that only what is `seen` counts."""
+        return torch.zeros_like(seen, dtype=self._cos.dtype).masked_fill(~seen, -torch.inf)
 
     def _in_window(self, positions: Positions) -> Mask:
         """[R, S + R] whether a row of the cache is near enough to each row of this pass."""
         window = self.shape.window or self.context
         return np.concatenate((np.arange(self.length), positions)) > positions[:, None] - window
 
-    def _embedded(self, token_ids: Sequence[int] | IntArray) -> Tensor:
-        x = F.embedding(self._on_device(token_ids), self._weights.embedding)
-        if not self._architecture.scaled_embedding:
-            return x
-        return x * torch.tensor(self.shape.hidden**0.5, device=x.device, dtype=x.dtype)
+    def _embedded(self, token_ids: Tensor) -> Tensor:
+        x = F.embedding(token_ids, self._weights.embedding)
+        return x * self._embedding_scale if self._architecture.scaled_embedding else x
 
     def _attention(self, index: int, layer: Layer, x: Tensor, rows: Rows) -> Tensor:
         shape, keys, values = self.shape, self._keys[index], self._values[index]  # [kv_heads, context, head_dim]
         heads = layer.qkv(x).view(len(x), -1, shape.head_dim).transpose(0, 1)
         q, k, v = heads.split((shape.heads, shape.kv_heads, shape.kv_heads))  # [heads, R, head_dim]
-        keys[:, rows.slots], values[:, rows.slots] = _rotate(layer.key_norm(k), rows), v
-        seen, mask = slice(0, rows.slots.stop), rows.window_mask if layer.slides else rows.mask
-        y = self._attend(_rotate(layer.query_norm(q), rows), keys[:, seen], values[:, seen], mask)
-        return layer.attention_out(y.transpose(0, 1).reshape(len(x), -1))
+        if self._architecture.head_norms:
+            heads = torch.cat((layer.query_norm(q), layer.key_norm(k)))
+        q, k = _rotate(heads[: len(q) + len(k)], rows).split((len(q), len(k)))
+        keys.index_copy_(1, rows.slots, k)
+        values.index_copy_(1, rows.slots, v)
+        mask = rows.window_mask if layer.slides else rows.mask
+        seen = slice(0, mask.shape[1])
+        y = self._attend(q, keys[:, seen], values[:, seen], mask)
+        return layer.attention_out(y.transpose(0, 1).to(x.dtype, memory_format=torch.contiguous_format).flatten(1))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """[heads, R, head_dim]; PyTorch's own attention knows no cap."""
@@ -201,7 +247,7 @@ class Transformer:
         if cap is None:
             return F.scaled_dot_product_attention(q[None], k[None], v[None], mask, scale=scale, enable_gqa=True)[0]
         k, v = (one.repeat_interleave(len(q) // len(one), 0) for one in (k, v))
-        scores = _capped(q @ k.transpose(1, 2) * scale, cap).masked_fill(~mask, -torch.inf)
+        scores = _capped(q @ k.transpose(1, 2) * scale, cap) + mask
         return scores.softmax(-1, dtype=torch.float32).to(v.dtype) @ v
 
     def _mlp(self, layer: Layer, x: Tensor) -> Tensor:
@@ -221,29 +267,71 @@ class TorchModel(Transformer):
     def __init__(
         self, checkpoint: Checkpoint, device: str = "cpu", dtype: str = "float32", context: int = 4096
     ) -> None:
+        from ghostdraft.models.tensors import read_tensors  # wants packages that random weights do without
+
         shape = checkpoint.spec.shape
         super().__init__(shape, read_tensors(checkpoint.weights, shape), device, dtype, context)
 
 
+def _size(held: object) -> int:
+    """Bytes of the tensors in it."""
+    if isinstance(held, Tensor):
+        return held.numel() * held.element_size()
+    if isinstance(held, tuple):
+        return sum(map(_size, held))
+    if is_dataclass(held):
+        return sum(_size(getattr(held, field.name)) for field in fields(held))
+    return 0
+
+
+@contextmanager
+def memory_told(kind: type[OutOfMemory], what: str) -> Iterator[None]:
+    """PyTorch's word for a full memory becomes `kind`."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one, but not each device raises it
+        if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
+            raise kind(f"The memory of the device does not suffice for {what}.") from error
+        raise
+
+
+def release() -> None:
+    """Gives memory that nothing uses any more back to the devices."""
+    gc.collect()
+    for device in (torch.cuda, torch.mps):
+        if device.is_available():
+            device.empty_cache()
+
+
 def _rotate(x: Tensor, rows: Rows) -> Tensor:
     """Rotary position embedding (Su et al. 2021), number i of a head paired with i + head_dim / 2; [heads, R, dim]."""
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat((a * rows.cos - b * rows.sin, b * rows.cos + a * rows.sin), dim=-1)
+    pairs = x.unflatten(-1, (2, -1))
+    return torch.addcmul(pairs * rows.cos, pairs.flip(-2), rows.sin).flatten(-2)
 
 
 def _rope_table(shape: Shape, context: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine [context, head_dim / 2] of position * frequency."""
+    """Cosine and sine [context, 2, head_dim / 2] of position * frequency, for both halves of a head; the first half's
+    sine is less."""
     angles = torch.from_numpy(np.outer(np.arange(context), frequencies(shape)))
     factor = shape.rope_scaling.attention_factor if shape.rope_scaling else 1.0
-    return angles.cos() * factor, angles.sin() * factor
-
-
-def _capped(x: Tensor, cap: float | None) -> Tensor:
-    return x if cap is None else cap * torch.tanh(x / cap)
+    cos, sin = angles.cos() * factor, angles.sin() * factor
+    return torch.stack((cos, cos), 1), torch.stack((-sin, sin), 1)
 
 
 def _unchanged(x: Tensor) -> Tensor:
     return x
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """[..., n, k] by [..., k, m], of two or three dimensions, to float32; on CUDA without a rounding before it."""
+    if not a.is_cuda or a.dtype is torch.float32:
+        return (a @ b).float()
+    multiply = torch.mm if a.ndim == 2 else torch.bmm
+    return multiply(a, b, out_dtype=torch.float32)
+
+
+def _capped(x: Tensor, cap: float | None) -> Tensor:
+    return x if cap is None else cap * torch.tanh(x / cap)
 
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -281,6 +369,7 @@ class _Loader:
     tensors: Mapping[str, Tensor]
     device: torch.device
     dtype: torch.dtype
+    packing: Packing
 
     def weights(self) -> Weights:
         table = (self.shape.vocab, self.shape.hidden)
@@ -298,14 +387,14 @@ class _Loader:
         down = "mlp.down_proj" if self._kind.gated else "mlp.c_proj"
         return Layer(
             attention_norm=self._norm(at + "input_layernorm"),
-            qkv=self._qkv(at + "self_attn."),
+            qkv=self.packing(self._qkv(at + "self_attn.")),
             query_norm=self._head_norm(at + "self_attn.q_norm"),
             key_norm=self._head_norm(at + "self_attn.k_norm"),
-            attention_out=self._linear(at + "self_attn.o_proj", shape.hidden, wide, shape.out_bias),
+            attention_out=self.packing(self._linear(at + "self_attn.o_proj", shape.hidden, wide, shape.out_bias)),
             attention_post_norm=after_attention,
             mlp_norm=before_mlp,
-            up=self._up(at + "mlp."),
-            down=self._linear(at + down, shape.hidden, shape.mlp, shape.mlp_bias),
+            up=self.packing(self._up(at + "mlp.")),
+            down=self.packing(self._linear(at + down, shape.hidden, shape.mlp, shape.mlp_bias)),
             mlp_post_norm=after_mlp,
             slides=index in shape.sliding_layers,
         )

@@ -7,12 +7,14 @@ This folder knows nothing of drafts, prompts, buffers or editors.
     ├── WeightsCorrupt              truncated, wrong checksum, wrong format
     ├── DownloadFailed              network, index, proxy, retries used up
     ├── OutOfSpace                  the disk cannot hold it
+    ├── OutOfMemory                 the device cannot hold the model with this context
+    │   └── WeightsTooLarge         nor its weights alone
     └── EngineUnavailable           no compiled kernel and no compiler, or the shape is not covered
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -41,6 +43,14 @@ class DownloadFailed(ModelError):
 
 
 class OutOfSpace(ModelError):
+    pass
+
+
+class OutOfMemory(ModelError):
+    pass
+
+
+class WeightsTooLarge(OutOfMemory):
     pass
 
 
@@ -141,12 +151,30 @@ class ModelSpec:
     drafts: tuple[str, ...] = ()  # names of models that fit as drafts
 
 
-@dataclass(frozen=True, slots=True)
 class Pass:
-    """What one forward pass gave."""
+    """What one forward pass gave. `best`, where the device has looked for them: the token of each row's largest logit,
+    [len(logit_rows)]; of equal ones the lowest id. `hidden`: [n, hidden], the last layer's, before the final norm.
+    """
 
-    logits: FloatArray  # [len(logit_rows), vocab]
-    hidden: FloatArray | None = None  # [n, hidden], the last layer's, before the final norm
+    __slots__ = ("_logits", "best", "hidden")
+
+    def __init__(
+        self,
+        logits: FloatArray | Callable[[], FloatArray],
+        hidden: FloatArray | None = None,
+        best: IntArray | None = None,
+    ) -> None:
+        """`logits` may be what brings them, if anybody asks."""
+        self._logits = logits
+        self.hidden = hidden
+        self.best = best
+
+    @property
+    def logits(self) -> FloatArray:
+        """[len(logit_rows), vocab]"""
+        if callable(self._logits):
+            self._logits = self._logits()
+        return self._logits
 
 
 class Tokenizer(Protocol):
@@ -212,3 +240,6 @@ class LanguageModel(Protocol):
 
     def restore(self, state: CacheState) -> None:
         """Keeps the tokens of `state` again, and nothing else."""
+
+    def close(self) -> None:
+        """Frees its memory. Nothing may be asked of it afterwards."""

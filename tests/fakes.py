@@ -57,6 +57,7 @@ class CheckedModel:
         self.context = context
         self.max_rows = max_rows
         self.length = 0
+        self.closed = False
         self.passes: list[int] = []  # rows of each pass
         self._paths: list[Tokens] | None = None  # rows of the last pass: the rows that lead to each, itself the last
 
@@ -104,6 +105,9 @@ class CheckedModel:
         self.length = state.length
         self._paths = None
         self._cache_again(cached)
+
+    def close(self) -> None:
+        self.closed = True
 
     def _cached(self) -> Any:
         raise NotImplementedError
@@ -290,9 +294,14 @@ class FakeEngine:
     cancelled: int = 0
     interrupted: int = 0
     note: str = ""
+    on_gpu: bool = False
+    closed: bool = False
 
     def interrupt(self) -> None:
         self.interrupted += 1
+
+    def close(self) -> None:
+        self.closed = True
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         self.seen.append((snapshot, budget))

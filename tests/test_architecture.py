@@ -164,6 +164,7 @@ def test_torch_is_imported_at_the_top_of_few_modules_only() -> None:
         "models/reference.py",
         "models/graphs.py",
         "models/fallback.py",
+        "models/int4.py",
     }
 
 

@@ -25,6 +25,7 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
+    device: str = "cpu"
     note: str = ""
 
 

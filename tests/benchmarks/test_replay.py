@@ -363,6 +363,7 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
+    device: str = "cpu"
     note: str = ""
 
 

@@ -38,6 +38,7 @@ class FakeLoaded:
     spec: ModelSpec
     tokenizer: ByteTokenizer
     model: LanguageModel
+    device: str = "cpu"
     note: str = ""
 
 

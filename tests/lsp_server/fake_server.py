@@ -26,6 +26,7 @@ class Printing(FakeEngine):
 
 class Failing:
     note = ""
+    on_gpu = False
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:  # noqa: ARG002
         raise RuntimeError(snapshot.text)
@@ -35,6 +36,7 @@ class Deaf:
     """Computes on whatever happens."""
 
     note = ""
+    on_gpu = False
 
     def interrupt(self) -> None:
         pass

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from ghostdraft.lsp_server import machine, recommend
 from ghostdraft.lsp_server.models_cli import app
 from ghostdraft.models import acquire, registry, transfer
+from ghostdraft.models.recommend import Hardware
 from ghostdraft.models.store import Store
 from tests.models.published import gguf_file, in_wheels, safetensors_folder
 
@@ -98,6 +101,50 @@ def test_list_shows_what_is_here_and_what_is_known(tmp_path: Path) -> None:
     listed = json.loads(run("list", "--json").stdout)
     assert [one["name"] for one in listed] == ["my-own", *registry.MODELS]
     assert [one["name"] for one in listed if one["installed"]] == ["my-own"]
+
+
+BIG = Hardware("cuda", "A big GPU", 40 * 10**9, 2e12)
+
+
+def test_recommend_names_models_licences_and_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "measure", lambda: BIG)
+    text = run("recommend").stdout
+    for said in (
+        "A big GPU (cuda), 40.0 GB free, 2,000 GB/s",
+        "qwen2.5-coder-32b (Apache-2.0), hub: Qwen/Qwen2.5-Coder-32B",
+        "starter (Apache-2.0)",
+        "int4, context 4,096 tokens",
+        "ghostdraft models pull qwen2.5-coder-32b",
+        "ghostdraft models pull starter",
+        'model = "qwen2.5-coder-32b" in config.toml',
+    ):
+        assert said in text
+    told = json.loads(run("recommend", "--json").stdout)
+    assert told["hardware"] == {"device": "cuda", "name": "A big GPU", "memory": 40 * 10**9, "bandwidth": 2e12}
+    proposal = told["proposal"]
+    assert (proposal["precision"], proposal["context"]) == ("int4", 4096)
+    assert proposal["target"]["licence"] == proposal["draft"]["licence"] == "Apache-2.0"
+
+
+def test_recommend_tells_of_a_gpu_that_lies_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "measure", lambda: replace(BIG, device="cpu"))
+    assert "ghostdraft[gpu]" not in run("recommend").stdout
+    monkeypatch.setattr(machine, "gpu_note", lambda: machine.GPU_NOTE)
+    assert "ghostdraft[gpu]" in run("recommend").stdout
+
+
+def test_recommend_says_where_nothing_is_quick_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "measure", lambda: replace(BIG, device="cpu", bandwidth=1e8))
+    assert "None of the known models" in run("recommend").stdout
+    assert json.loads(run("recommend", "--json").stdout)["proposal"] is None
+
+
+def test_recommend_measures_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "choose_device", lambda _wish: "cpu")
+    hardware = recommend.measure()
+    assert hardware.device == "cpu"
+    assert 10**8 < hardware.memory < 10**14
+    assert 10**8 < hardware.bandwidth < 10**13
 
 
 def test_remove(tmp_path: Path) -> None:

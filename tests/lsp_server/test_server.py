@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ghostdraft.completion.types import Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
+from ghostdraft.completion.types import Budget, Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
 from ghostdraft.lsp_server import machine
-from ghostdraft.lsp_server.host import ModelHost
+from ghostdraft.lsp_server.host import RESTING, ModelHost, State, Status
 from ghostdraft.lsp_server.jsonrpc import ErrorCode
 from ghostdraft.models.progress import Stage
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
@@ -70,6 +70,7 @@ class ToTheEndOfTheLine:
     """Replaces the rest of the cursor's line."""
 
     note = ""
+    on_gpu = False
 
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         end = snapshot.text.index("\n", snapshot.cursor)
@@ -278,6 +279,105 @@ def test_automatic_is_answered_with_null_while_loading_and_invoked_waits() -> No
         assert (await harness.result(waiting))["items"][0]["insertText"] == "a"
         states = [status["state"] for status in harness.notifications("ghostdraft/status")]
         assert states == ["loading", "ready"]
+
+    run(scenario())
+
+
+class GpuModels:
+    """Engines on a GPU that give up after a moment, and what they were asked."""
+
+    def __init__(self, patience: float) -> None:
+        self.made: list[FakeEngine] = []
+        self.told: list[Status] = []
+        self.host = ModelHost(self._load, self.told.append, patience)
+
+    def _load(self, _model: str, _drafter: str) -> FakeEngine:
+        engine = open_gate()
+        engine.on_gpu = True
+        self.made.append(engine)
+        return engine
+
+    async def complete(self) -> str:
+        self.host.wake()
+        await self.host.ready()
+        snapshot = Snapshot("file:///a", 1, "python", "a", 1)
+        return (await self.host.complete(lambda: snapshot, Budget(1))).text
+
+    async def rested(self) -> None:
+        async with asyncio.timeout(5):
+            while not self.made[-1].closed:
+                await asyncio.sleep(0.005)
+
+
+def test_an_idle_model_gives_the_gpus_memory_back_and_the_next_request_loads_it_again() -> None:
+    async def scenario() -> None:
+        models = GpuModels(patience=0.02)
+        models.host.load("a", "none")
+        assert await models.complete() == "a"
+        await models.rested()
+        assert models.told[-1] == Status(State.READY, "a", RESTING)
+        assert await models.complete() == "a"
+        assert [engine.closed for engine in models.made] == [True, False]
+        await models.rested()
+
+    run(scenario())
+
+
+def test_requests_keep_a_model_awake() -> None:
+    async def scenario() -> None:
+        models = GpuModels(patience=0.3)
+        models.host.load("a", "none")
+        for _ in range(8):
+            await models.complete()
+            await asyncio.sleep(0.06)
+        assert [engine.closed for engine in models.made] == [False]
+
+    run(scenario())
+
+
+def test_a_model_never_asked_rests_too_and_one_on_the_cpu_never_does() -> None:
+    async def scenario() -> None:
+        models, on_cpu = GpuModels(patience=0.02), open_gate()
+        models.host.load("a", "none")
+        await models.host.ready()
+        host = ModelHost(lambda _model, _drafter: on_cpu, lambda _status: None, patience=0.01)
+        host.load("a", "none")
+        await models.rested()
+        await asyncio.sleep(0.05)
+        assert not on_cpu.closed
+
+    run(scenario())
+
+
+def test_a_model_that_is_exchanged_or_switched_off_leaves_the_gpu() -> None:
+    async def scenario() -> None:
+        models = GpuModels(patience=60)
+        for leave in (lambda: models.host.load("b", "none"), models.host.unload):
+            models.host.load("a", "none")
+            await models.host.ready()
+            left = models.made[-1]
+            leave()
+            async with asyncio.timeout(5):
+                while not left.closed:
+                    await asyncio.sleep(0.005)
+        assert models.host.status.state is State.OFF
+
+    run(scenario())
+
+
+def test_an_automatic_request_wakes_the_model_and_is_answered_with_null() -> None:
+    async def scenario() -> None:
+        harness = Harness(open_gate())
+        harness.engine.on_gpu = True
+        harness.server._keeper.host._patience = 0.02
+        await harness.start()
+        await harness.ready()
+        harness.open("a")
+        await harness.until(lambda: harness.engine.closed)
+        assert await harness.result(harness.complete(0, 1, invoked=False)) is None
+        states = [status["state"] for status in harness.notifications("ghostdraft/status")]
+        assert states[:4] == ["loading", "ready", "ready", "loading"]
+        assert (await harness.result(harness.complete(0, 1)))["items"][0]["insertText"] == "a"
 
     run(scenario())
 
@@ -654,6 +754,7 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
 
 class Failing:
     note = ""
+    on_gpu = False
 
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         raise RuntimeError(snapshot.text)

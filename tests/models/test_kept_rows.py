@@ -10,7 +10,9 @@ import pytest
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import CpuModel
 from ghostdraft.models.types import LanguageModel
+from tests.models.recorded_graphs import RecordedGraphs
 from tests.models.small_models import ours, run, shape, stored, tokens
+from tests.models.test_graphs import graphed
 
 CONTEXT = 16
 
@@ -24,6 +26,7 @@ def on_cpu(folder: Path) -> CpuModel:
 ENGINES: dict[str, Callable[[Path], LanguageModel]] = {
     "cpu": on_cpu,
     "torch": lambda _folder: ours(shape(), context=CONTEXT),
+    "graphs": lambda _folder: graphed(RecordedGraphs(), context=CONTEXT),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from ghostdraft.models import graphs
 from ghostdraft.models import load as loading
 from ghostdraft.models.acquire import import_file
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.load import choose_device, load
+from ghostdraft.models.load import Loaded, choose_device, load
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import EngineUnavailable, ModelNotFound, WeightsCorrupt
+from ghostdraft.models.transformer import TorchModel
+from ghostdraft.models.types import EngineUnavailable, ModelNotFound, OutOfMemory, WeightsCorrupt, WeightsTooLarge
 from tests.models.published import byte_level, gguf_file, safetensors_folder
 from tests.models.random_checkpoints import LENGTH, publish
 from tests.models.small_models import run, tokens
@@ -175,3 +178,75 @@ def test_what_is_not_in_the_store_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path))
     with pytest.raises(ModelNotFound, match="models pull tiny"):
         load("tiny")
+
+
+# ---- a GPU that is short of memory
+
+
+@dataclass
+class SmallGpu:
+    """Holds a model of no more than this context; "bfloat16" weights only if they fit."""
+
+    context: int
+    holds: tuple[str, ...] = ("bfloat16", "int4")
+    tried: list[tuple[str, int]] = field(default_factory=list)
+
+    def open_model(self, checkpoint: Checkpoint, _device: str, precision: str, context: int) -> TorchModel:
+        self.tried.append((precision, context))
+        if precision not in self.holds:
+            raise WeightsTooLarge("weights")
+        if context > self.context:
+            raise OutOfMemory("context")
+        return TorchModel(checkpoint, context=context)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[SmallGpu], Loaded]:
+    """Loads "wide", whose context is 512 tokens, onto that GPU."""
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(loading, "SHORTEST", 100)
+    import_file(Store(), gguf_file(tmp_path / "wide.gguf"))
+
+    def onto(gpu: SmallGpu) -> Loaded:
+        monkeypatch.setattr(graphs, "open_model", gpu.open_model)
+        return load("wide", "cuda")
+
+    return onto
+
+
+def test_a_gpu_with_memory_takes_all_and_says_nothing(on_gpu: Callable[[SmallGpu], Loaded]) -> None:
+    loaded = on_gpu(SmallGpu(512))
+    assert (loaded.device, loaded.model.context, loaded.note) == ("cuda", 512, "")
+
+
+def test_what_does_not_fit_gets_a_smaller_context(on_gpu: Callable[[SmallGpu], Loaded]) -> None:
+    gpu = SmallGpu(150)
+    loaded = on_gpu(gpu)
+    assert gpu.tried == [("bfloat16", 512), ("bfloat16", 256), ("bfloat16", 128)]
+    assert (loaded.device, loaded.model.context) == ("cuda", 128)
+    assert loaded.note == "The GPU has little memory: wide sees 128 tokens at most."
+
+
+def test_weights_that_do_not_fit_are_tried_in_4_bits_and_no_smaller_context(
+    on_gpu: Callable[[SmallGpu], Loaded],
+) -> None:
+    gpu = SmallGpu(256, holds=("int4",))
+    loaded = on_gpu(gpu)
+    assert gpu.tried == [("bfloat16", 512), ("int4", 512), ("int4", 256)]
+    assert "4 bits" in loaded.note
+    assert "256 tokens" in loaded.note
+
+
+def test_what_fits_no_gpu_runs_on_the_cpu_and_says_why(on_gpu: Callable[[SmallGpu], Loaded]) -> None:
+    for gpu in (SmallGpu(50), SmallGpu(512, holds=())):
+        loaded = on_gpu(gpu)
+        assert (loaded.device, loaded.model.context) == ("cpu", 512)
+        assert "too little memory for wide" in loaded.note
+        assert "ghostdraft models recommend" in loaded.note
+        assert loaded.model.forward([5, 6, 7], [2]).logits.shape[0] == 1
+
+
+def test_a_gpu_without_pytorch_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tiny: Checkpoint) -> None:
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(EngineUnavailable, match=r"ghostdraft\[gpu\]"):
+        load(tiny.name, "cuda")

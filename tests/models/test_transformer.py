@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json.encoder
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.reference import HuggingFaceModel
 from ghostdraft.models.tensors import read_tensors
 from ghostdraft.models.transformer import TorchModel, Transformer
-from ghostdraft.models.types import EngineUnavailable, Interrupted, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, Interrupted, OutOfMemory, WeightsCorrupt, WeightsTooLarge
 from tests.models.small_models import VOCAB, extend, hugging_face, ours, paths, run, shape, stored, tokens, trees
 
 CLOSE = 1e-4  # between two runs of ours, which sum in other orders; logits are of the order of 1
@@ -190,6 +191,28 @@ def test_what_cannot_run_here_says_so() -> None:
         Transformer(shape("qwen3_moe"), {})
     with pytest.raises(EngineUnavailable, match="abacus"):
         Transformer(shape(), {}, device="abacus")
+
+
+@pytest.mark.parametrize("word", [torch.OutOfMemoryError("full"), RuntimeError("MPS backend out of memory")])
+def test_a_full_memory_is_told(word: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise word
+
+    state = hugging_face(shape()).state_dict()
+    monkeypatch.setattr(torch, "zeros", full)
+    with pytest.raises(OutOfMemory, match="a context of 256 tokens"):
+        Transformer(shape(), state)
+    with pytest.raises(WeightsTooLarge):
+        Transformer(shape(), state, packing=full)
+
+
+def test_a_closed_model_holds_no_tensors() -> None:
+    model = ours(shape())
+    kept = [
+        weakref.ref(tensor) for tensor in (model._keys, model._weights.embedding, model._weights.layers[0].up.weight)
+    ]
+    model.close()
+    assert [ref() for ref in kept] == [None] * 3
 
 
 @pytest.mark.gpu
