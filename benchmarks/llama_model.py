@@ -76,6 +76,10 @@ class LlamaModel:
         self.length = state.length
         self._drop_rows()
 
+    def close(self) -> None:
+        self._llama.llama_free(self._context)
+        self._llama.llama_model_free(self._model)
+
     def _settings(self, threads: int, flash: bool) -> Any:
         settings = self._llama.llama_context_default_params()
         settings.n_ctx, settings.n_threads, settings.n_threads_batch = self.context, threads, threads

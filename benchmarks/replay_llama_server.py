@@ -32,15 +32,11 @@ LINES_BEFORE, LINES_BEHIND = 256, 64
 ALL = Window(prefix=1_000_000, suffix=1_000_000)
 
 
-class NearLines:
+class NearLines(Engine):
     """An engine that sees only the lines near the cursor."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.note, self.decoder, self.interrupt = engine.note, engine.decoder, engine.interrupt
-        self._engine = engine
-
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
-        return self._engine.complete(near_lines(snapshot), budget, cancel)
+        return super().complete(near_lines(snapshot), budget, cancel)
 
 
 def near_lines(snapshot: Snapshot) -> Snapshot:
@@ -54,7 +50,7 @@ def prefix_first(spec: ModelSpec) -> ModelSpec:
     return replace(spec, fim=tuple(template for template in spec.fim if template.order == FimOrder.PREFIX_FIRST))
 
 
-def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> Engine | NearLines:
+def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> Engine:
     """Raises ModelError; RuntimeError where llama.cpp cannot load the file."""
     checkpoint = Store().find(model)
     spec = prefix_first(checkpoint.spec) if prompt == "llama.vim" else checkpoint.spec
@@ -64,7 +60,7 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
     )
     proposer = make(drafter) or NoDrafter()
     if prompt == "llama.vim":
-        return NearLines(Engine(loaded, proposer, Sampling.GREEDY, ALL))
+        return NearLines(loaded, proposer, Sampling.GREEDY, ALL)
     return Engine(loaded, proposer, Sampling.GREEDY)
 
 
@@ -73,10 +69,7 @@ def main() -> None:
     PrefillPace.LEAST = MAX_ROWS  # always as many: it is not interrupted anyway
     with Path(notes_path).open("a", encoding="utf-8") as notes:
         serve_stdio(
-            load=lambda model, drafter: NotingEngine(
-                engine(model, drafter, Path(gguf), flash == "1", prompt),
-                notes,  # type: ignore[arg-type]
-            )
+            load=lambda model, drafter: NotingEngine(engine(model, drafter, Path(gguf), flash == "1", prompt), notes)
         )
 
 

@@ -49,11 +49,12 @@ def contenders(checkpoint: Checkpoint, variant: Variant) -> Iterator[Contender]:
 
 
 def fastest(variants: Sequence[Variant], token_ids: Sequence[int]) -> Variant:
-    return min(variants, key=lambda variant: _seconds(LlamaModel(variant[0], 2048, THREADS, variant[1]), token_ids))
+    return min(variants, key=lambda variant: _seconds(variant, token_ids))
 
 
-def _seconds(model: LlamaModel, token_ids: Sequence[int]) -> float:
+def _seconds(variant: Variant, token_ids: Sequence[int]) -> float:
     """Of a prompt and an answer, once the memory is warm."""
+    model = LlamaModel(variant[0], 2048, THREADS, variant[1])
     model.forward(token_ids[:MAX_ROWS])
     started = time.perf_counter()
     for first in range(0, len(token_ids) - MAX_ROWS, MAX_ROWS):
@@ -62,7 +63,9 @@ def _seconds(model: LlamaModel, token_ids: Sequence[int]) -> float:
     for token in token_ids[:STEPS]:
         model.forward([token], [0])
         model.keep([0])
-    return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    model.close()
+    return seconds
 
 
 def main(
