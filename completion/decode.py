@@ -15,10 +15,11 @@ import numpy as np
 
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats
-from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
+from ghostdraft.drafting.draft_length import DraftLength
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify
+from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel
 
@@ -58,17 +59,27 @@ class Opening(Protocol):
 
 
 class Decoder:
-    """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter` and `sampling` may be exchanged
-    between runs."""
+    """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter`, `sampling` and `costs` may be
+    exchanged between runs."""
 
-    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling) -> None:
+    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling, costs: Costs = GUESS) -> None:
         self.model = model
         self.drafter = drafter
         self.sampling = sampling
         self._kept: list[int] = []  # the tokens whose keys and values the model holds
         self._caches = Caches()  # of other texts
-        self._pace = PrefillPace(model.max_rows)
-        self._cost = PassCost()
+        self.costs = costs
+
+    @property
+    def costs(self) -> Costs:
+        """What the model's passes cost: how much is drafted, and how much is read in one pass."""
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self._costs = costs
+        self._pace = PrefillPace(self.model.max_rows, costs)
+        self._length = DraftLength(costs)
 
     def run(
         self,
@@ -104,6 +115,12 @@ class Decoder:
         """Empties the caches: the next run starts cold."""
         self._caches.clear()
         self._roll_back(0)
+
+    def unlearn(self) -> None:
+        """Forgets what was learned from earlier prompts of drafts and their acceptance (for benches); caches and costs
+        stay."""
+        self.drafter.reset()
+        self._length = DraftLength(self._costs)
 
     def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Step:
         """Keeps of the cache what the prompt has in common with it."""
@@ -165,7 +182,7 @@ class Decoder:
         """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
         started = time.perf_counter()
         room = min(remaining, self._room()) - 1
-        draft = worth_their_rows(self.drafter.propose(room).first(room), self._cost)
+        draft = self._length.worth(self.drafter.propose(room).first(room))
         result = self.model.forward(
             (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
         )
@@ -174,8 +191,8 @@ class Decoder:
         self.model.keep((0, *(i + 1 for i in verdict.accepted)))
         self._kept.extend((last, *accepted))
         self.drafter.observe(draft, verdict, result)
+        self._length.learn(draft, len(accepted))
         seconds = time.perf_counter() - started
-        self._cost.learn(len(draft) + 1, len(accepted) + 1, seconds)
         return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
 
     def _open(self, last: int, opening: Opening, rng: np.random.Generator) -> Step:
@@ -197,25 +214,29 @@ class Decoder:
 class PrefillPace:
     """How many rows make a prefill pass of about `TARGET` seconds here: what an interrupted one loses.
 
-    A row costs the more the fewer ride along, so going by the last pass's rate errs to the safe side when growing;
-    `rows` at most doubles, and is never below `LEAST`: fewer cost nearly as much.
+    It begins with what the costs say, and follows the machine as it is now. A row costs the more the fewer ride along,
+    so going by the last pass's rate errs to the safe side when growing; `rows` at most doubles, and is never below
+    `LEAST`: fewer cost nearly as much.
     """
 
     TARGET = 0.060
     LEAST = 16
     BLOCK = 8  # rows: a multiple of this keeps the kernels full
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, costs: Costs) -> None:
         self._most = most
-        self.rows = min(self.LEAST, most)
+        self.rows = self._whole(costs.prefill_rows(self.TARGET, most))
 
     def learn(self, rows: int, seconds: float) -> None:
         """A pass over `rows` took `seconds`. A quick one that was not full says nothing of fuller ones."""
         if rows < self.rows and seconds <= self.TARGET:
             return
         affordable = int(rows * self.TARGET / max(seconds, 1e-6))
-        rows = min(affordable, 2 * self.rows)
-        self.rows = min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
+        self.rows = self._whole(min(affordable, 2 * self.rows))
+
+    def _whole(self, rows: int) -> int:
+        """Blocks of rows within the bounds."""
+        return min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
 
 
 def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:

@@ -17,7 +17,9 @@ from ghostdraft.completion.stopping import Stop, Stopper
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Prompt, Snapshot, StopReason
+from ghostdraft.drafting.measuring import Measuring
 from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.registry import control_tokens
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
@@ -26,6 +28,15 @@ LEAST_WINDOW = 64  # code points of prefix, below which tokens are cut off inste
 CHAT_MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 NOTHING = "", Stop(StopReason.EMPTY, 0)
 TELLING = (StopReason.CANCELLED, StopReason.DEADLINE, StopReason.SUFFIX, StopReason.REPETITION)
+
+
+class CostStore(Protocol):
+    """Keeps what a model's passes cost on this machine; `ghostdraft.models.cost_file.CostFile` is one."""
+
+    def read(self) -> Costs | None: ...
+
+    def write(self, costs: Costs) -> None:
+        """Raises OSError."""
 
 
 class Loaded(Protocol):
@@ -41,6 +52,9 @@ class Loaded(Protocol):
     def model(self) -> LanguageModel: ...
 
     @property
+    def costs(self) -> CostStore: ...
+
+    @property
     def note(self) -> str: ...
 
 
@@ -49,7 +63,9 @@ class Engine:
 
     def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
         self.note = loaded.note
-        self.decoder = Decoder(loaded.model, drafter, sampling)
+        self.decoder = Decoder(loaded.model, drafter, sampling, loaded.costs.read() or GUESS)
+        self._costs = loaded.costs
+        self._measuring = Measuring(loaded.model)
         self._tokenizer = loaded.tokenizer
         self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
         self._markers = _markers(loaded.spec)
@@ -71,6 +87,19 @@ class Engine:
         insert = presentable(written[: stop.keep], scene, self._markers)
         stats.total_ms = 1000 * (time.perf_counter() - started)
         return _completion(snapshot, insert, stop.reason, stats)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is known what the model's passes cost here."""
+        return self.decoder.costs is not GUESS
+
+    def measure(self, cancel: Cancel) -> None:
+        """Goes on to find out, within 10 seconds in all; what the cache holds stays. Raises OSError where the outcome,
+        which holds from now on, cannot be kept for the next start."""
+        costs = self._measuring.go_on(cancel.is_set)
+        if costs is not None:
+            self.decoder.costs = costs
+            self._costs.write(costs)
 
     def interrupt(self) -> None:
         """From another thread, once the running request is cancelled: the model stops within its pass."""

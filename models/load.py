@@ -14,6 +14,7 @@ from pathlib import Path
 from ghostdraft.models import tokenizer
 from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint, mend_told
+from ghostdraft.models.cost_file import CostFile, cost_file
 from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
@@ -25,12 +26,14 @@ DEVICES = ("auto", "cpu", "cpu-torch", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`device` is the one it runs on: one of DEVICES but "auto". `note` is for the user where that was no choice."""
+    """`device` is the one it runs on: one of DEVICES but "auto". `costs` keeps what its passes cost here. `note` is for
+    the user where the device was no choice."""
 
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
     device: str
+    costs: CostFile
     note: str = ""
 
 
@@ -50,9 +53,9 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
     context = min(context, checkpoint.spec.shape.context)
     with mend_told(checkpoint.mend):
         model = _cpu(store, checkpoint, context, threads) if chosen == "cpu" else _torch(checkpoint, chosen, context)
-        return Loaded(
-            checkpoint.spec, tokenizer.load(checkpoint.tokenizer_path), model, chosen, _note(checkpoint.spec, chosen)
-        )
+        words = tokenizer.load(checkpoint.tokenizer_path)
+    costs = cost_file(checkpoint, chosen, threads)
+    return Loaded(checkpoint.spec, words, model, chosen, costs, _note(checkpoint.spec, chosen))
 
 
 def _check_torch(reason: str) -> None:

@@ -13,8 +13,18 @@ import numpy as np
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
 from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling, draw, probabilities
-from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass, Shape
+from ghostdraft.models.types import (
+    CacheState,
+    FloatArray,
+    IntArray,
+    LanguageModel,
+    ModelSpec,
+    Pass,
+    Shape,
+    Tokenizer,
+)
 
 Tokens = tuple[int, ...]
 LogitsOf = Callable[[Tokens], FloatArray]  # what follows these tokens: [vocab]
@@ -116,6 +126,28 @@ class CheckedModel:
 
     def _keep(self, path: Tokens) -> None:
         raise NotImplementedError
+
+
+class FakeCosts:
+    """Measured costs in memory."""
+
+    def __init__(self, costs: Costs | None = None) -> None:
+        self.kept = costs
+
+    def read(self) -> Costs | None:
+        return self.kept
+
+    def write(self, costs: Costs) -> None:
+        self.kept = costs
+
+
+@dataclass(frozen=True)
+class FakeLoaded:
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    model: LanguageModel
+    costs: FakeCosts = field(default_factory=FakeCosts)
+    note: str = ""
 
 
 class FakeModel(CheckedModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from threading import Event
 from typing import Any
@@ -17,9 +18,11 @@ from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
 from ghostdraft.drafting.ngram import NgramDrafter
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models.costs import GUESS
 from ghostdraft.models.sampling import Sampling
-from tests.completion.writing import END, TOKENIZER, completed, engine_for, snapshot_at
-from tests.fakes import Never
+from tests.completion.writing import END, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
+from tests.fakes import FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
 
 BODY = "def f():\n    ¦\n"
 
@@ -243,3 +246,30 @@ def test_what_the_model_repeats_of_the_text_before_the_cursor_is_skipped(cuts: t
     pieces = [stream.feed(Step("verify", tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
     assert "".join(pieces) == "ABCDE"
     assert stream.tokens_within(2) == 6
+
+
+MEASURED = replace(GUESS, verify=((1, 0.01), (8, 0.02)))
+
+
+def fake_engine(costs: FakeCosts) -> Engine:
+    model = FakeModel(hashed_logits(VOCAB), VOCAB)
+    return Engine(FakeLoaded(spec_of(()), TOKENIZER, model, costs), NoDrafter(), Sampling.GREEDY)
+
+
+def test_costs_that_were_measured_before_hold_from_the_start() -> None:
+    engine = fake_engine(FakeCosts(MEASURED))
+    assert engine.measured
+    assert engine.decoder.costs == MEASURED
+
+
+def test_measuring_goes_on_until_it_is_done_and_leaves_the_cache_alone() -> None:
+    costs = FakeCosts()
+    engine = fake_engine(costs)
+    engine.complete(snapshot_at("a = 1\nb = ¦"), Budget(0), Never())
+    known = engine.decoder.model.length
+    engine.measure(After(3))
+    assert not engine.measured
+    engine.measure(Never())
+    assert engine.measured
+    assert costs.kept == engine.decoder.costs
+    assert engine.decoder.model.length == known
