@@ -65,6 +65,16 @@ class NotingEngine:
         self._notes.flush()
         return completion
 
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
+        self._engine.read_ahead(snapshot, budget, cancel)
+
+    @property
+    def measured(self) -> bool:
+        return self._engine.measured
+
+    def measure(self, cancel: Cancel) -> None:
+        self._engine.measure(cancel)
+
     def interrupt(self) -> None:
         self._engine.interrupt()
 

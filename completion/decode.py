@@ -111,6 +111,17 @@ class Decoder:
         except Interrupted:
             return
 
+    def read(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], cancel: Cancel) -> Iterator[Step]:
+        """Reads all of a prompt but its last token, as `run` would, until `cancel`. Where the cache holds it already,
+        what stands there behind it stays: text that was suggested may yet be typed."""
+        if common_prefix(self._kept, prompt_ids) >= len(prompt_ids) - 1:
+            return
+        yield self._begin(prompt_ids, buffers)
+        try:
+            yield from self._prefill(prompt_ids, cancel.is_set)
+        except Interrupted:
+            return
+
     def forget(self) -> None:
         """Empties the caches: the next run starts cold."""
         self._caches.clear()

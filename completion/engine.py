@@ -82,11 +82,18 @@ class Engine:
         started = time.perf_counter()
         stats = DecodeStats()
         scene = look(snapshot, self._trees)
-        blank = not snapshot.text or snapshot.text.isspace()  # says nothing, not even the language
-        written, stop = NOTHING if blank else self._write(snapshot, scene, budget, cancel, stats)
+        written, stop = NOTHING if _is_blank(snapshot) else self._write(snapshot, scene, budget, cancel, stats)
         insert = presentable(written[: stop.keep], scene, self._markers)
         stats.total_ms = 1000 * (time.perf_counter() - started)
         return _completion(snapshot, insert, stop.reason, stats)
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
+        """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
+        look(snapshot, self._trees)
+        if not _is_blank(snapshot):
+            prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
+            for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
+                pass
 
     @property
     def measured(self) -> bool:
@@ -135,6 +142,11 @@ class Engine:
             if len(prompt.token_ids) <= room or window.prefix <= LEAST_WINDOW:
                 return replace(prompt, token_ids=prompt.token_ids[-max(room, 1) :])
             window = window.halved()
+
+
+def _is_blank(snapshot: Snapshot) -> bool:
+    """Says nothing, not even the language."""
+    return not snapshot.text or snapshot.text.isspace()
 
 
 def _why_ended(stream: TextStream, budget: Budget, cancel: Cancel) -> StopReason:

@@ -314,13 +314,22 @@ def line_before_cursor(snapshot: Snapshot) -> str:
 
 @dataclass
 class FakeEngine:
-    """Completes with what `says` makes of the snapshot, once `gate` is open, or stops when it is cancelled."""
+    """Completes with what `says` makes of the snapshot, once `gate` is open, or stops when it is cancelled.
+
+    `known` has all snapshots in order, `seen` those of requests, `ahead` those read ahead; `steps` is how many looks at
+    the cancel token reading one ahead, or measuring, takes.
+    """
 
     says: Callable[[Snapshot], str] = line_before_cursor
     gate: threading.Event = field(default_factory=threading.Event)
     seen: list[tuple[Snapshot, Budget]] = field(default_factory=list)
+    known: list[Snapshot] = field(default_factory=list)
+    ahead: list[Snapshot] = field(default_factory=list)
     cancelled: int = 0
     interrupted: int = 0
+    steps: int = 0
+    read: int = 0
+    measured: bool = True
     note: str = ""
 
     def interrupt(self) -> None:
@@ -328,8 +337,25 @@ class FakeEngine:
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         self.seen.append((snapshot, budget))
+        self.known.append(snapshot)
         while not self.gate.is_set() and not cancel.is_set():
             time.sleep(0.001)
         self.cancelled += cancel.is_set()
         text, reason = ("", StopReason.CANCELLED) if cancel.is_set() else (self.says(snapshot), StopReason.LINE)
         return Completion(text, snapshot.cursor, snapshot.cursor, reason, DecodeStats(), text)
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:  # noqa: ARG002
+        self.ahead.append(snapshot)
+        self.known.append(snapshot)
+        self.read += self._worked(cancel)
+
+    def measure(self, cancel: Cancel) -> None:
+        self.measured = self._worked(cancel)
+
+    def _worked(self, cancel: Cancel) -> bool:
+        """Whether all steps were done before it was cancelled."""
+        for _ in range(self.steps):
+            if cancel.is_set():
+                return False
+            time.sleep(0.001)
+        return True

@@ -308,6 +308,33 @@ def test_a_real_cache_gives_the_tokens_of_no_cache(plan: Plan) -> None:
         assert generated(steps_of(drafted, prompt, 12)) == tokens[len(prompt) :]
 
 
+def test_what_was_read_ahead_is_not_read_again() -> None:
+    prompt = (1, 2, 3, 4) * 20
+    ahead = decoder(NoDrafter(), max_rows=8)
+    assert sum(len(step.token_ids) for step in ahead.read(prompt, (), Never())) == len(prompt) - 1
+    steps = steps_of(ahead, prompt)
+    assert [step.kind for step in steps[:2]] == ["prefill", "verify"]
+    assert steps[0].reused == len(prompt) - 1
+    assert generated(steps) == one_by_one(prompt, 20)
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_reading_ahead_ends_at_once_and_what_was_read_stays(looks: int) -> None:
+    prompt = (1, 2, 3, 4) * 20
+    ahead = decoder(NoDrafter(), max_rows=8)
+    list(ahead.read(prompt, (), CancelledAfter(looks)))
+    assert kept(ahead) == prompt[: 8 * looks]
+    assert steps_of(ahead, prompt)[0].reused == 8 * looks
+
+
+def test_reading_ahead_what_is_known_forgets_no_text_that_may_yet_be_typed() -> None:
+    ahead = decoder(NoDrafter())
+    suggested = tuple(generated(steps_of(ahead, PROMPT, 8)))
+    for typed in range(5):
+        assert list(ahead.read((*PROMPT, *suggested[:typed]), (), Never())) == []
+    assert steps_of(ahead, (*PROMPT, *suggested[:6]))[0].reused == len(PROMPT) + 5
+
+
 def test_forgetting_makes_the_next_run_cold() -> None:
     drafted = decoder(NoDrafter())
     steps_of(drafted)

@@ -273,3 +273,29 @@ def test_measuring_goes_on_until_it_is_done_and_leaves_the_cache_alone() -> None
     assert engine.measured
     assert costs.kept == engine.decoder.costs
     assert engine.decoder.model.length == known
+
+
+@pytest.mark.parametrize("marked", [BODY, "a = 1\nb = ¦\n" + "z = 1\n" * 9, "x = f(1)\ny = ¦\n"])
+def test_read_ahead_all_but_the_last_token_is_known_and_the_answer_is_the_same(marked: str) -> None:
+    cold, snapshot = engine_for(marked, "foo + bar\n")
+    warm, _ = engine_for(marked, "foo + bar\n")
+    warm.read_ahead(snapshot, Budget(64), Never())
+    answer = warm.complete(snapshot, Budget(64), Never())
+    assert answer.stats.read_tokens == 0
+    assert answer.stats.reused_tokens == answer.stats.prompt_tokens - 1
+    assert answer.text == cold.complete(snapshot, Budget(64), Never()).text == "foo + bar"
+
+
+@pytest.mark.parametrize("looks", range(5))
+def test_reading_ahead_gives_way_at_any_time(looks: int) -> None:
+    engine, snapshot = engine_for("".join(f"line_{i} = {i}\n" for i in range(60)) + "x = ¦\n", "1\n")
+    engine.read_ahead(snapshot, Budget(64), After(looks))
+    answer = engine.complete(snapshot, Budget(64), Never())
+    assert (answer.text, answer.stats.reused_tokens > 0) == ("1", looks > 0)
+
+
+@pytest.mark.parametrize("marked", ["¦", "  \n¦"])
+def test_of_a_blank_file_nothing_is_read_ahead(marked: str) -> None:
+    engine, snapshot = engine_for(marked, "x")
+    engine.read_ahead(snapshot, Budget(64), Never())
+    assert engine.decoder.model.length == 0

@@ -66,10 +66,8 @@ def test_item_has_an_explicit_range_a_command_with_an_id_and_no_nulls() -> None:
     run(scenario())
 
 
-class ToTheEndOfTheLine:
+class ToTheEndOfTheLine(FakeEngine):
     """Replaces the rest of the cursor's line."""
-
-    note = ""
 
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         end = snapshot.text.index("\n", snapshot.cursor)
@@ -124,7 +122,7 @@ def test_edits_lead_from_one_text_the_engine_saw_to_the_next() -> None:
         for request in requests[:-1]:
             assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
         assert (await harness.result(requests[-1]))["items"][0]["insertText"] == "abcd"
-        snapshots = [snapshot for snapshot, _ in harness.engine.seen]
+        snapshots = harness.engine.known
         assert snapshots[0].edits is None
         for before, after in pairwise(snapshots):
             assert after.edits is not None
