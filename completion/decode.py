@@ -21,11 +21,10 @@ from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify
 from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel
+from ghostdraft.models.types import FloatArray, IntArray, Interrupted, LanguageModel
 
 Halted = Callable[[], bool]
 
-LIKELY = 512  # tokens
 WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
 
 
@@ -52,7 +51,8 @@ class Opening(Protocol):
     def met(self) -> bool:
         """Whether any token may follow from here on."""
 
-    def allows(self, token_id: int) -> bool: ...
+    def allowed(self) -> IntArray:
+        """[n] the tokens that may come next."""
 
     def take(self, token_id: int) -> None:
         """The token was generated."""
@@ -251,16 +251,13 @@ class PrefillPace:
 
 
 def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:
-    """`logits` [vocab] with -inf for what the opening does not allow. Of those it allows the ones among the `LIKELY`
-    likeliest tokens stay, or all where none of them is; where there is none at all, it is void."""
-    likely = np.argpartition(logits, -min(LIKELY, logits.size))[-LIKELY:]
-    for tokens in (likely, np.arange(logits.size)):
-        allowed = [token for token in tokens if opening.allows(int(token))]
-        if allowed:
-            masked = np.full_like(logits, -np.inf)
-            masked[allowed] = logits[allowed]
-            return masked
-    return logits
+    """`logits` [vocab] with -inf for what the opening does not allow; where it allows nothing, it is void."""
+    allowed = opening.allowed()
+    if not len(allowed):
+        return logits
+    masked = np.full_like(logits, -np.inf)
+    masked[allowed] = logits[allowed]
+    return masked
 
 
 def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdict:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 from ghostdraft.completion.buffers import Buffers
 from ghostdraft.completion.context import DEFAULT_WINDOW, Window, gather, line_end
 from ghostdraft.completion.decode import Decoder, count
 from ghostdraft.completion.postprocess import Insert, presentable
-from ghostdraft.completion.prompt import Opening, Prompter
+from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.scene import Scene, look
 from ghostdraft.completion.stopping import Stop, Stopper
 from ghostdraft.completion.stream import TextStream
@@ -91,6 +92,7 @@ class Engine:
         """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
         look(snapshot, self._trees)
         if not _is_blank(snapshot):
+            _ = self._spellings
             prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
             for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
                 pass
@@ -112,13 +114,17 @@ class Engine:
         """From another thread, once the running request is cancelled: the model stops within its pass."""
         self.decoder.model.interrupt()
 
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._tokenizer, self.decoder.model.shape.vocab, self._hidden)
+
     def _write(
         self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats
     ) -> tuple[str, Stop]:
         """What the model wrote behind the cursor, and where it ends."""
         prompt = self._prompt(snapshot, budget)
         buffers = self._buffers.tokens(snapshot)
-        opening = Opening(prompt.lead, self._tokenizer, self._hidden)
+        opening = Opening(prompt.lead, self._spellings)
         steps = self.decoder.run(
             prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening
         )

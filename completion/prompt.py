@@ -11,11 +11,14 @@ token healing (Lundberg 2023). In a template that does not end with this text th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
+import numpy as np
+
 from ghostdraft.completion.types import Context, Prompt
-from ghostdraft.models.types import FimTemplate, ModelSpec, Tokenizer
+from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
 LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -65,24 +68,51 @@ class Prompter:
         return count
 
 
+class Spellings:
+    """The tokens below `vocab` that are not `hidden` in the order of their bytes, so that those which begin alike are
+    found without a look at each. Takes a moment to build."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab: int, hidden: Collection[int]) -> None:
+        self._tokenizer = tokenizer
+        spelled = tokenizer.spellings(vocab)
+        shown = (token for token in range(vocab) if spelled[token] and token not in hidden)
+        ordered = sorted(shown, key=spelled.__getitem__)
+        self._bytes = [spelled[token] for token in ordered]
+        self._ids = np.array(ordered, np.int32)
+
+    def of(self, token_id: int) -> bytes:
+        return self._tokenizer.decode_bytes([token_id])
+
+    def along(self, text: bytes) -> IntArray:
+        """The tokens that `text`, of valid UTF-8 and not empty, begins with, and those that begin with it."""
+        shorter = (self._from(text[:length], bisect_right) for length in range(1, len(text)))
+        return np.concatenate([*shorter, self._from(text, _behind)])
+
+    def _from(self, text: bytes, end: Callable[[list[bytes], bytes], int]) -> IntArray:
+        return self._ids[bisect_left(self._bytes, text) : end(self._bytes, text)]
+
+
+def _behind(ordered: list[bytes], start: bytes) -> int:
+    """Where those that begin with `start` end. No byte of UTF-8 is the last one that there is."""
+    return bisect_left(ordered, start[:-1] + bytes([start[-1] + 1]))
+
+
 class Opening:
     """The tokens that spell `lead`: each goes on with it or goes beyond it."""
 
-    def __init__(self, lead: str, tokenizer: Tokenizer, hidden: Collection[int]) -> None:
+    def __init__(self, lead: str, spellings: Spellings) -> None:
         self._left = lead.encode()
-        self._tokenizer = tokenizer
-        self._hidden = hidden
+        self._spellings = spellings
 
     @property
     def met(self) -> bool:
         return not self._left
 
-    def allows(self, token_id: int) -> bool:
-        spelled = b"" if token_id in self._hidden else self._tokenizer.decode_bytes([token_id])
-        return bool(spelled) and (spelled.startswith(self._left) or self._left.startswith(spelled))
+    def allowed(self) -> IntArray:
+        return self._spellings.along(self._left)
 
     def take(self, token_id: int) -> None:
-        self._left = self._left[len(self._tokenizer.decode_bytes([token_id])) :]
+        self._left = self._left[len(self._spellings.of(token_id)) :]
 
 
 def unfinished(prefix: str) -> str:

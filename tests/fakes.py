@@ -55,6 +55,9 @@ class ByteTokenizer:
         names = {token: name.encode() for name, token in self.special.items()}
         return b"".join(names.get(token) or bytes([token]) for token in token_ids)
 
+    def spellings(self, count: int) -> list[bytes]:
+        return [self.decode_bytes([token]) for token in range(count)]
+
     def token_id(self, token: str) -> int | None:
         return self.special.get(token)
 

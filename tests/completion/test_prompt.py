@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.prompt import LEAST_SUFFIX, Opening, Prompter, for_model, unfinished
+from ghostdraft.completion.prompt import LEAST_SUFFIX, Opening, Prompter, Spellings, for_model, unfinished
 from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate
 from tests.completion.writing import MIDDLE, PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, spec_of
+from tests.fakes import ByteTokenizer
 
 BEHIND = "\n" + "z = 1\n" * LEAST_SUFFIX
 SPECIAL = TOKENIZER.special
@@ -103,33 +104,46 @@ def test_what_is_left_out_is_on_the_cursors_line(prefix: str) -> None:
     [(" retu", " return", True), (" retu", " re", True), (" retu", " rest", False), (" retu", "return", False)],
 )
 def test_an_opening_allows_what_goes_on_with_it(lead: str, token: str, allowed: bool) -> None:
-    assert Opening(lead, WordTokenizer(token), {1}).allows(0) == allowed
-    assert not Opening(lead, WordTokenizer(token), {0}).allows(0)
+    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {1})).allowed()) == [0] * allowed
+    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {0})).allowed()) == []
 
 
 def test_an_opening_is_met_token_by_token() -> None:
-    opening = Opening("é(", TOKENIZER, ())
+    opening = Opening("é(", Spellings(TOKENIZER, 256, ()))
     for token in "é(".encode():
         assert not opening.met
-        assert [other for other in range(256) if opening.allows(other)] == [token]
+        assert list(opening.allowed()) == [token]
         opening.take(token)
     assert opening.met
 
 
-class WordTokenizer:
-    """One token."""
+@given(
+    st.lists(st.text("aé😀 ", max_size=3), max_size=20),
+    st.text("aé😀 ", min_size=1, max_size=4),
+    st.sets(st.integers(0, 19)),
+)
+def test_the_tokens_along_a_text_are_those_that_begin_it_or_begin_with_it(
+    words: list[str], text: str, hidden: set[int]
+) -> None:
+    spelled = [word.encode() for word in words]
+    along = Spellings(ListTokenizer(spelled), len(words), hidden).along(text.encode())
+    expected = [
+        token
+        for token, word in enumerate(spelled)
+        if word and token not in hidden and (word.startswith(text.encode()) or text.encode().startswith(word))
+    ]
+    assert sorted(along) == expected
 
-    def __init__(self, word: str) -> None:
-        self._word = word.encode()
 
-    def encode(self, text: str, special: bool = False) -> list[int]:  # noqa: ARG002
-        return [0]
+class ListTokenizer(ByteTokenizer):
+    """Its tokens are these."""
+
+    def __init__(self, spelled: Sequence[bytes]) -> None:
+        super().__init__()
+        self._spelled = spelled
 
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
-        return self._word * len(token_ids)
-
-    def token_id(self, token: str) -> int | None:  # noqa: ARG002
-        return None
+        return b"".join(self._spelled[token] for token in token_ids)
 
 
 def test_what_a_model_gets_is_utf8_with_one_kind_of_line_break() -> None:
