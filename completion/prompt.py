@@ -24,6 +24,9 @@ LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
+STEP = 512  # code points: typing moves the place up to which tokens are remembered by so many
+BETWEEN_WORDS = re.compile(r"[A-Za-z](?= [A-Za-z])")
+WORDS = ("one", " two three")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
 PLAIN = (FimTemplate.PREFIX,)
 
@@ -35,7 +38,8 @@ class Prompter:
         self._tokenizer = tokenizer
         self._start = [] if spec.bos_token is None else [spec.bos_token]
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
-        self._suffix_ids = lru_cache(maxsize=8)(lambda suffix: tuple(tokenizer.encode(suffix)))
+        self._known_ids = lru_cache(maxsize=8)(lambda text: tuple(tokenizer.encode(text)))
+        self._splits = tokenizer.encode("".join(WORDS)) == [id_ for word in WORDS for id_ in tokenizer.encode(word)]
 
     def build(self, context: Context, max_new_tokens: int) -> Prompt:
         parts = self._parts if fills(context) else PLAIN
@@ -45,7 +49,7 @@ class Prompter:
         for part in parts:
             if part == FimTemplate.PREFIX:
                 shown = prefix[: len(prefix) - len(lead)]
-                ids = self._tokenizer.encode(shown)
+                ids = self._encoded(shown)
                 stable = len(token_ids) + self._stable(ids, shown)
             else:
                 ids = self._fixed(part, context)
@@ -55,8 +59,15 @@ class Prompter:
 
     def _fixed(self, part: str, context: Context) -> list[int]:
         if part == FimTemplate.SUFFIX:
-            return list(self._suffix_ids(for_model(context.suffix)))
+            return list(self._known_ids(for_model(context.suffix)))
         return self._tokenizer.encode(part, special=True)
+
+    def _encoded(self, text: str) -> list[int]:
+        """The tokens of `text`. Most of them stand before a place that stays while one types, where no token crosses:
+        tokenizers that split text do it between words, and this one does."""
+        cut = between_words(text) if self._splits else 0
+        head = self._known_ids(text[:cut]) if cut else ()
+        return [*head, *self._tokenizer.encode(text[cut:])]
 
     def _stable(self, ids: list[int], prefix: str) -> int:
         """How many tokens lie before the cursor's line: the rest may change with the next key."""
@@ -113,6 +124,13 @@ class Opening:
 
     def take(self, token_id: int) -> None:
         self._left = self._left[len(self._spellings.of(token_id)) :]
+
+
+def between_words(text: str) -> int:
+    """The last place between two words before a multiple of `STEP`; 0 where there is none near."""
+    limit = len(text) // STEP * STEP
+    places = [found.end() for found in BETWEEN_WORDS.finditer(text, max(0, limit - STEP), limit)]
+    return places[-1] if places else 0
 
 
 def unfinished(prefix: str) -> str:

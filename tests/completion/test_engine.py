@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, Buffers, blocks
+from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, MOST_TYPED, Buffers, blocks
 from ghostdraft.completion.context import Window
 from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
@@ -198,7 +198,7 @@ def test_an_edit_costs_one_block_of_the_buffers() -> None:
     lines = [f"name_{i} = {i}\n" for i in range(800)]
     other = OtherBuffer("file:///b", "python", "other = 1\n" * 300)
 
-    def tokens(text: str) -> list[tuple[int, ...]]:
+    def tokens(text: str) -> tuple[tuple[int, ...], ...]:
         return buffers.tokens(Snapshot("file:///a", 1, "python", text, 0, others=(other,)))
 
     whole = tokens("".join(lines))
@@ -207,6 +207,33 @@ def test_an_edit_costs_one_block_of_the_buffers() -> None:
     lines.insert(300, "new = 1\n")
     tokens("".join(lines))
     assert 1 <= tokenizer.encoded - before <= 3
+
+
+def at(before: str, behind: str, *others: OtherBuffer) -> Snapshot:
+    return Snapshot("file:///a", 1, "python", before + behind, len(before), others=others)
+
+
+def test_while_one_types_the_blocks_are_the_very_same() -> None:
+    buffers = Buffers(TOKENIZER)
+    before, behind = "one = 1\n" * 20_000, "\ntwo = 2\n" * 20_000
+    other = OtherBuffer("file:///b", "python", "other = 1\n")
+    while (found := buffers.tokens(at(before, behind, other))) is not buffers.tokens(at(before, behind, other)):
+        pass  # not all are tokenised at once
+    for count in range(MOST_TYPED):
+        assert buffers.tokens(at(before + "x" * count, behind, replace(other))) is found
+    changes = [
+        at(before + "x" * (MOST_TYPED + 1), behind, other),
+        at(before[:-3], behind, other),
+        at("#" + before, behind, other),
+        at(before, behind[1:], other),
+        at(before, behind, replace(other, text="other = 2\n")),
+        at(before, behind),
+    ]
+    for changed in changes:
+        again = buffers.tokens(changed)
+        assert again is not found
+        assert again == Buffers(TOKENIZER).tokens(changed) or len(again) > len(Buffers(TOKENIZER).tokens(changed))
+        buffers.tokens(at(before, behind, other))
 
 
 def test_no_block_reaches_over_the_cursor() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.prompt import LEAST_SUFFIX, Opening, Prompter, Spellings, for_model, unfinished
-from ghostdraft.completion.types import Context, Prompt
+from ghostdraft.completion.context import STEPS, Window, gather
+from ghostdraft.completion.prompt import LEAST_SUFFIX, STEP, Opening, Prompter, Spellings, for_model, unfinished
+from ghostdraft.completion.types import Context, Prompt, Snapshot
 from ghostdraft.models.types import FimTemplate
 from tests.completion.writing import MIDDLE, PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, spec_of
 from tests.fakes import ByteTokenizer
@@ -52,6 +55,77 @@ def test_what_is_called_stable_survives_the_next_key(prefix: str, key: str) -> N
         now, later = build(prefix, fim=fim), build(prefix + key, fim=fim)
         assert now.stable_prefix <= len(now.token_ids)
         assert now.token_ids[: now.stable_prefix] == later.token_ids[: now.stable_prefix]
+
+
+LINE = st.sampled_from(["def f(a, b):", "    return a + b", "", "x = [1, 2]", "    # one two three"])
+LINES = st.lists(LINE, min_size=40, max_size=60)
+PIECES = re.compile(r" ?[A-Za-z]+|\s+(?!\S)|\s+|[^\sA-Za-z]+")
+
+
+@given(LINES, LINES, st.text("ab (.\n", min_size=1, max_size=30), st.sampled_from([(), (SUFFIX_FIRST,)]))
+def test_a_key_changes_the_prompt_near_the_cursor_only(
+    before: list[str], behind: list[str], typed: str, fim: tuple[FimTemplate, ...]
+) -> None:
+    """But for a step of the window, which comes once for many keys."""
+    prompter, window = Prompter(spec_of(fim), TOKENIZER), Window(400, 200)
+    head, tail = "\n".join(before) + "\n", "\n" + "\n".join(behind)
+    steps = 0
+    last = prompter.build(gather(at(head, tail), window), 8)
+    for count in range(1, len(typed) + 1):
+        now = prompter.build(gather(at(head + typed[:count], tail), window), 8)
+        steps += now.token_ids[: last.stable_prefix] != last.token_ids[: last.stable_prefix]
+        last = now
+    assert steps <= 1 + len(typed) * STEPS // window.prefix
+
+
+def at(before: str, behind: str) -> Snapshot:
+    return Snapshot("file:///a", 1, "python", before + behind, len(before))
+
+
+class WordTokenizer(ByteTokenizer):
+    """Splits text into words, a blank before each being its own, before it looks for tokens: here, whole pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoded: list[str] = []
+        self._pieces: dict[int, bytes] = {}
+
+    def encode(self, text: str, special: bool = False) -> list[int]:  # noqa: ARG002
+        self.encoded.append(text)
+        pieces = [piece.encode() for piece in PIECES.findall(text)]
+        self._pieces.update((crc32(piece), piece) for piece in pieces)
+        return list(map(crc32, pieces))
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        return b"".join(map(self._pieces.__getitem__, token_ids))
+
+
+@given(LINES, st.integers(0, 2000))
+def test_a_remembered_head_changes_no_token(lines: list[str], length: int) -> None:
+    text = "\n".join(lines)[:length]
+    whole = WordTokenizer().encode(text[: len(text) - len(unfinished(text))] or "\n")
+    context = Context(text, "", "python", "")
+    assert list(Prompter(spec_of(()), WordTokenizer()).build(context, 8).token_ids) == whole
+
+
+def test_while_one_types_the_head_is_not_tokenised_again() -> None:
+    tokenizer = WordTokenizer()
+    prompter = Prompter(spec_of(()), tokenizer)
+    text = "some words of code\n" * 200
+    prompter.build(Context(text, "", "python", ""), 8)
+    tokenizer.encoded.clear()
+    for count in range(100):
+        prompter.build(Context(text + "x " * count, "", "python", ""), 8)
+    assert sum(map(len, tokenizer.encoded)) < 2 * len(text) + 100 * 2 * STEP
+
+
+def test_a_tokenizer_that_marks_the_start_of_a_text_gets_it_whole() -> None:
+    class Marking(WordTokenizer):
+        def encode(self, text: str, special: bool = False) -> list[int]:
+            return [10, *super().encode(text, special)]
+
+    prompt = Prompter(spec_of(()), Marking()).build(Context("some words of code\n" * 200, "", "python", ""), 8)
+    assert prompt.token_ids.count(10) == 1
 
 
 def test_suffix_first_keeps_everything_before_the_cursors_line() -> None:
