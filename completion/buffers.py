@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from zlib import crc32
@@ -15,7 +15,8 @@ from ghostdraft.models.types import Tokenizer
 REACH = 65_536  # code points of a buffer, around the cursor or from its start
 LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line
 LINES = 16  # of a block behind the least, on average
-MOST_BLOCKS = 1024  # remembered
+MOST_OTHERS = 3 * REACH  # code points of other buffers: drafters take no more
+MOST_BLOCKS = 2048  # remembered: more than all of these have
 MOST_NEW = 32_768  # code points tokenised for one request: the rest waits for the next one
 
 MOST_TYPED = 256  # code points at the cursor, until the own text is cut anew
@@ -40,8 +41,7 @@ class Seen:
 
     @property
     def texts(self) -> Iterator[str]:
-        yield from (self.before, self.behind)
-        yield from (other[:REACH] for other in self.others)
+        return iter((self.before, self.behind, *self.others))
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether nothing was done since but to type a little at the cursor: that stands in the prompt."""
@@ -62,6 +62,11 @@ class Buffers:
         self._known: OrderedDict[str, Tokens] = OrderedDict()
         self._seen: Seen | None = None  # None: some blocks wait
         self._found: tuple[Tokens, ...] = ()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some blocks were too many for the last request."""
+        return self._seen is None
 
     def tokens(self, snapshot: Snapshot) -> tuple[Tokens, ...]:
         """The blocks of the snapshot's own text, then those of the other buffers of its language; while one types, the
@@ -91,8 +96,18 @@ class Buffers:
 
 
 def _others(snapshot: Snapshot) -> tuple[str, ...]:
-    """Compared quickly: a buffer that was not edited is the same object again."""
-    return tuple(other.text for other in snapshot.others if other.language_id == snapshot.language_id)
+    """The starts of the other buffers of the snapshot's language."""
+    texts = (other.text[:REACH] for other in snapshot.others if other.language_id == snapshot.language_id)
+    return tuple(_within(MOST_OTHERS, texts))
+
+
+def _within(room: int, texts: Iterable[str]) -> Iterator[str]:
+    """The texts up to so many code points in all."""
+    for text in texts:
+        if room <= 0:
+            return
+        yield text[:room]
+        room -= len(text)
 
 
 def blocks(text: str) -> Iterator[str]:

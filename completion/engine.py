@@ -96,6 +96,8 @@ class Engine:
             prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
             for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
                 pass
+            while self._buffers.waiting and not cancel.is_set():
+                self._buffers.tokens(snapshot)
 
     @property
     def measured(self) -> bool:
