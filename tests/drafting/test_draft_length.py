@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 from ghostdraft.drafting.draft_length import DraftLength, best_length, step_seconds
 from ghostdraft.drafting.types import Draft
-from ghostdraft.models.costs import GUESS, Costs, curve
+from ghostdraft.models.costs import GUESS, Costs
 
 CHANCES = st.lists(st.floats(0.01, 0.99), max_size=5).map(
     lambda conditional: list(accumulate(conditional, float.__mul__))
 )
-COSTS = st.dictionaries(st.integers(1, 8), st.floats(0.001, 1.0).map(lambda seconds: [seconds]), min_size=1).map(
-    lambda samples: Costs(512, curve(samples), GUESS.prefill, 0.001)
+ROWS = st.lists(st.floats(0.0, 0.5), min_size=5, max_size=5)  # seconds of each row more
+COSTS = st.builds(
+    lambda one, rows: Costs(512, tuple(enumerate(accumulate(rows, initial=one), start=1)), GUESS.prefill, 0.001),
+    st.floats(0.01, 1.0),
+    ROWS,
 )
 
 
@@ -40,6 +43,16 @@ def test_the_lengths_bring_the_most_tokens_per_second_of_all(drafts: list[list[f
     most = max(per_second(drafts, lengths, costs) for lengths in choices)
     chosen = [best_length(chances, costs, most) for chances in drafts]
     assert per_second(drafts, chosen, costs) == pytest.approx(most)
+
+
+def test_a_good_draft_is_not_cut_where_its_own_rate_is_best() -> None:
+    """Among steps without a draft the fourth token still brings more in its time than they do."""
+    drafts, row = [[0.9, 0.8, 0.6, 0.3], [], []], costs(1.0, 0.2)
+    alone = [max(range(len(c) + 1), key=lambda n, c=c: per_second([c], [n], row)) for c in drafts]
+    rate = per_second(drafts, alone, row)
+    chosen = [best_length(chances, row, rate) for chances in drafts]
+    assert (alone, chosen) == ([3, 0, 0], [4, 0, 0])
+    assert per_second(drafts, chosen, row) > rate
 
 
 @given(CHANCES, COSTS, st.floats(0.1, 1000))

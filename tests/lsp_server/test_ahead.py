@@ -228,6 +228,18 @@ def test_passes_are_measured_once_after_a_longer_rest_and_a_key_puts_that_off() 
     run(scenario())
 
 
+def test_nothing_is_measured_in_a_short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(ahead, "LONG_REST", 60)
+        harness = await started(FakeEngine(measured=False))
+        harness.open("abc")
+        await rest()
+        assert len(harness.engine.ahead) == 1
+        assert not harness.engine.measured
+
+    run(scenario())
+
+
 def test_edits_lead_from_one_text_to_the_next_whoever_got_it() -> None:
     async def scenario() -> None:
         harness = await started()
