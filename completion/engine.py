@@ -20,7 +20,7 @@ from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Prompt, Snapshot, StopReason
 from ghostdraft.drafting.measuring import Measuring
 from ghostdraft.drafting.types import Drafter
-from ghostdraft.models.costs import GUESS, Costs
+from ghostdraft.models.costs import GUESS, CostStore
 from ghostdraft.models.registry import control_tokens
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
@@ -29,15 +29,6 @@ LEAST_WINDOW = 64  # code points of prefix, below which tokens are cut off inste
 CHAT_MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 NOTHING = "", Stop(StopReason.EMPTY, 0)
 TELLING = (StopReason.CANCELLED, StopReason.DEADLINE, StopReason.SUFFIX, StopReason.REPETITION)
-
-
-class CostStore(Protocol):
-    """Keeps what a model's passes cost on this machine; `ghostdraft.models.cost_file.CostFile` is one."""
-
-    def read(self) -> Costs | None: ...
-
-    def write(self, costs: Costs) -> None:
-        """Raises OSError."""
 
 
 class Loaded(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ghostdraft.drafting.ngram import DRAFT_LENGTH, NgramDrafter
-from ghostdraft.models.costs import Costs, curve
+from ghostdraft.models.costs import Costs, CostStore, curve
 from ghostdraft.models.types import Interrupted, LanguageModel
 
 CONTEXT = 512  # tokens that the passes stand behind, at least
@@ -100,6 +100,13 @@ class Measuring:
         verify = curve({probe.rows: taken for probe, taken in self._taken.items() if probe.logits})
         prefill = curve({probe.rows: taken for probe, taken in self._taken.items() if not probe.logits})
         return Costs(self._model.length, verify, prefill or verify, _draft_seconds())
+
+
+def measure_now(model: LanguageModel, store: CostStore) -> None:
+    """All in one go, in under 10 seconds; what comes out is kept. Raises OSError."""
+    costs = Measuring(model).go_on(lambda: False)
+    if costs is not None:
+        store.write(costs)
 
 
 def _draft_seconds() -> float:

@@ -100,14 +100,12 @@ def examine() -> Report:
 
 
 def _measure(name: str) -> None:
-    from ghostdraft.drafting.measuring import Measuring
+    from ghostdraft.drafting.measuring import measure_now
     from ghostdraft.models.load import load
 
     with waiting(f"measuring {name}"):
         loaded = load(name)
-        costs = Measuring(loaded.model).go_on(lambda: False)
-    if costs is not None:
-        loaded.costs.write(costs)
+        measure_now(loaded.model, loaded.costs)
 
 
 def _costs(name: str) -> Costs | None:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 Point = tuple[int, float]  # rows of a pass, and the seconds that it takes
 
@@ -51,6 +51,16 @@ class Costs:
 
 GUESS = Costs(0, verify=((1, 0.050), (11, 0.100)), prefill=((1, 0.050), (16, 0.060)))
 """Of a slow machine: what holds until something is measured."""
+
+
+class CostStore(Protocol):
+    """Keeps what a model's passes cost on this machine; `cost_file.CostFile` is one."""
+
+    def read(self) -> Costs | None:
+        """None where nothing was measured yet."""
+
+    def write(self, costs: Costs) -> None:
+        """Raises OSError."""
 
 
 def interpolated(points: Sequence[Point], rows: int) -> float:
