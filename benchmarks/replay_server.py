@@ -42,7 +42,7 @@ class CountingModel:
 
 
 class NotingEngine:
-    """The engine, and what it did; rows that an interrupted pass lost are noted with the next request."""
+    """The engine, and what it did for requests; rows that an interrupted pass lost are noted with the next one."""
 
     def __init__(self, engine: Engine, notes: TextIO) -> None:
         self.note = engine.note
@@ -52,7 +52,6 @@ class NotingEngine:
         engine.decoder.model = cast(LanguageModel, self._model)
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
-        self._model.lost = 0
         completion = self._engine.complete(snapshot, budget, cancel)
         stats = completion.stats
         note = {
@@ -61,6 +60,7 @@ class NotingEngine:
             "reused": stats.reused_tokens,
             "computed": stats.read_tokens + stats.generated_tokens + self._model.lost,
         }
+        self._model.lost = 0
         self._notes.write(json.dumps(note) + "\n")
         self._notes.flush()
         return completion
