@@ -61,9 +61,9 @@ class Completions:
         return self._session.submit(Request(capture, invoked, partial(self._present, place)))
 
     def opened(self, document: Document) -> None:
-        """Nobody knows yet where the cursor is. In a short document it is taken to be at the end: read up to there, it
-        is also read up to every other place, where the model takes no text behind the cursor."""
-        if len(document.text) <= DEFAULT_WINDOW.prefix:
+        """Where the cursor is not known, it is taken to be at the end of a short document: read up to there, it is also
+        read up to every other place, where the model takes no text behind the cursor."""
+        if document.cursor is None and len(document.text) <= DEFAULT_WINDOW.prefix:
             document.cursor = len(document.text)
         self.rest(document)
 

@@ -145,6 +145,7 @@ class Documents:
 
     def __init__(self) -> None:
         self._open: dict[str, Document] = {}  # the most recently edited last
+        self._left: dict[str, int | None] = {}  # where the user was last seen in those that were closed
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._open
@@ -154,12 +155,16 @@ class Documents:
         return self._open.get(document.uri) is document
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> Document:
+        """Where it was open before, its cursor is taken to be where it was."""
         self.close(uri)
-        self._open[uri] = Document(uri, language_id, version, text)
-        return self._open[uri]
+        document = self._open[uri] = Document(uri, language_id, version, text)
+        if (left := self._left.pop(uri, None)) is not None:
+            document.cursor = min(left, len(document.text))
+        return document
 
     def close(self, uri: str) -> None:
-        self._open.pop(uri, None)
+        if (document := self._open.pop(uri, None)) is not None:
+            self._left[uri] = document.cursor
 
     def get(self, uri: str) -> Document:
         try:

@@ -65,6 +65,21 @@ def test_of_a_long_document_nothing_is_read_before_the_cursor_is_known() -> None
     run(scenario())
 
 
+def test_a_document_that_is_opened_again_is_read_where_it_was_left() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\ntwo\n" * DEFAULT_WINDOW.prefix)
+        harness.type(1, 3, "!")
+        harness.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+        harness.open("one\ntwo!\n" + "one\ntwo\n" * DEFAULT_WINDOW.prefix)
+        await harness.until(lambda: harness.engine.ahead)
+        harness.open("on")  # elsewhere it was cut
+        await harness.until(lambda: len(harness.engine.ahead) == 2)
+        assert places(harness) == ["one\ntwo!", "on"]
+
+    run(scenario())
+
+
 def test_it_follows_edits_and_requests() -> None:
     async def scenario() -> None:
         harness = await started()
