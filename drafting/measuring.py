@@ -49,6 +49,7 @@ class Measuring:
         most = min(model.max_rows, model.context // 2)
         self._left = [probe for probe in PROBES if probe.rows <= most] * ROUNDS
         self._taken: dict[Probe, list[float]] = defaultdict(list)
+        self._passes = 0
 
     def go_on(self, halted: Halted) -> Costs | None:
         """What passes cost, once all is measured. None where it was halted or interrupted before, or the cache holds
@@ -93,8 +94,9 @@ class Measuring:
         return time.perf_counter() - started
 
     def _tokens(self, rows: int) -> list[int]:
-        """Which ones does not matter."""
-        return [i % self._model.shape.vocab for i in range(rows)]
+        """Others each time: a pass over those of an interrupted one might go on where that ended."""
+        self._passes += 1
+        return [(self._passes + i) % self._model.shape.vocab for i in range(rows)]
 
     def _costs(self) -> Costs:
         verify = curve({probe.rows: taken for probe, taken in self._taken.items() if probe.logits})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json.encoder
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 
@@ -81,3 +81,17 @@ def test_a_remembered_head_changes_no_token(name: str, request: pytest.FixtureRe
         prefix = text[max(0, end - 4096) : end]
         expected = words.encode(prefix[: len(prefix) - len(unfinished(prefix))]) or words.encode("\n")
         assert prompter.build(Context(prefix, "", "python", ""), 8).token_ids == tuple(expected)
+
+
+def test_measuring_in_pieces_changes_no_answer(tiny_engine: Engine) -> None:
+    marked = "import os\n\nfor name in os.¦\n"
+    expected = complete(tiny_engine, marked).text
+    for seconds in (0.01, 0.1, 0.2):
+        cancel = Event()
+        timer = Timer(seconds, lambda cancel=cancel: (cancel.set(), tiny_engine.interrupt()))
+        timer.start()
+        tiny_engine.measure(cancel)
+        timer.join()
+        answer = complete(tiny_engine, marked)
+        assert answer.text == expected
+        assert answer.stats.read_tokens == 0

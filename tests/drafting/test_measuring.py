@@ -32,8 +32,10 @@ class TimedModel(FakeModel):
         super().__init__(next_token_logits(VOCAB, lambda _: 1), VOCAB, context, max_rows)
         self.clock, self.seconds = clock, seconds
         self.interrupted: set[int] = set()
+        self.read: list[Tokens] = []  # of each pass
 
     def _rows(self, tokens: Tokens, paths: list[Tokens]) -> list[FloatArray]:
+        self.read.append(tokens)
         if len(self.passes) in self.interrupted:
             raise Interrupted
         self.clock.now += self.seconds(len(tokens))
@@ -130,6 +132,17 @@ def test_an_interrupted_pass_is_taken_again(clock: Clock) -> None:
     assert outcomes[:4] == [None] * 4
     check(outcomes[4])
     assert model.length == 0
+
+
+def test_no_pass_could_go_on_where_an_interrupted_one_ended(clock: Clock) -> None:
+    model = TimedModel(clock, line)
+    model.kept, model.length = (1,) * 600, 600
+    model.interrupted = {5}
+    measurement = Measuring(model)
+    assert measurement.go_on(never) is None
+    assert measurement.go_on(never) is not None
+    assert len(model.read[5]) == len(model.read[4])
+    assert model.read[5] != model.read[4]
 
 
 def test_a_slow_machine_is_done_in_time(clock: Clock) -> None:
