@@ -279,6 +279,23 @@ def replayed(before: Snapshot, after: Snapshot) -> str:
     return text
 
 
+class Failing(FakeEngine):
+    def read_ahead(self, snapshot: Snapshot, *_: object) -> None:
+        raise RuntimeError(snapshot.text)
+
+
+def test_where_it_fails_the_log_says_so_without_user_text_and_requests_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        harness = await started(Failing())
+        harness.open("CANARY")
+        await harness.until(lambda: "working ahead failed with RuntimeError" in caplog.text)
+        assert await harness.result(harness.complete(0, 6)) is not None
+
+    with caplog.at_level(0):
+        run(scenario())
+    assert "CANARY" not in caplog.text
+
+
 def test_after_shutdown_nothing_is_read() -> None:
     async def scenario() -> None:
         harness = await started()

@@ -676,9 +676,7 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
     run(scenario())
 
 
-class Failing:
-    note = ""
-
+class Failing(FakeEngine):
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         raise RuntimeError(snapshot.text)
 
