@@ -83,7 +83,7 @@ class Engine:
         """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
         look(snapshot, self._trees)
         if not _is_blank(snapshot):
-            _ = self._spellings
+            _ = self._spellings  # takes a moment to build
             prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
             for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
                 pass
