@@ -83,6 +83,10 @@ class Watched(Decoder):
         finally:
             self.ended, self.running = time.perf_counter(), False
 
+    def read(self, *_: Any) -> Iterator[Step]:
+        """Nothing: what a trial reads is its own."""
+        return iter(())
+
 
 class Bench:
     """A server on this event loop, and a document in it."""
@@ -90,7 +94,7 @@ class Bench:
     def __init__(self, loaded: Loaded, text: str) -> None:
         self._text = text
         engine = Engine(loaded, NgramDrafter(), Sampling.GREEDY)
-        self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY)
+        self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY, engine.decoder.costs)
         self._answers: dict[int, dict[str, Any]] = {}
         self._server = Server(Settings(Read()), (), lambda _model, _drafter: engine, _never_pull, self._take)
         self._ids = 0

@@ -20,6 +20,7 @@ from ghostdraft.completion.decode import Decoder, Step
 from ghostdraft.completion.engine import Engine, Loaded
 from ghostdraft.completion.types import Budget, Snapshot
 from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel
 
@@ -107,7 +108,8 @@ class Bench:
         self._drafters = drafters
         self._budget = Budget(min(tokens, MOST_TOKENS))
         self._engine = Engine(loaded, drafters[0], Sampling.GREEDY)
-        self._tape = self._engine.decoder = Tape(loaded.model, drafters[0], Sampling.GREEDY)
+        costs = self._engine.decoder.costs
+        self._tape = self._engine.decoder = Tape(loaded.model, drafters[0], Sampling.GREEDY, costs)
 
     def at(self, cursor: Cursor) -> dict[str, Trial]:
         """The first run of all reads the prompt into the cache, and does not count."""
@@ -120,8 +122,8 @@ class Bench:
         return {name: Trial(cursor.language, tuple(of)) for name, of in runs.items()}
 
     def _run(self, snapshot: Snapshot, drafter: Drafter) -> Run:
-        drafter.reset()
-        self._engine.decoder.drafter = drafter
+        self._tape.drafter = drafter
+        self._tape.unlearn()
         self._tape.clear()
         completion = self._engine.complete(snapshot, self._budget, threading.Event())
         return self._tape.run_until(completion.stats.kept_tokens)
@@ -137,8 +139,8 @@ class _Reel:
 class Tape(Decoder):
     """A decoder that remembers the steps it handed out and the time from the end of the prompt to the last of them."""
 
-    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling) -> None:
-        super().__init__(model, drafter, sampling)
+    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling, costs: Costs) -> None:
+        super().__init__(model, drafter, sampling, costs)
         self.clear()
 
     def clear(self) -> None:

@@ -26,6 +26,7 @@ def commands(model: str, cursors: int, peer_python: str) -> dict[str, Sequence[s
     return {
         "startup": (f"{bench}.startup", "--model", model),
         "cancel": (f"{bench}.cancel", "--model", model),
+        "keystroke": (f"{bench}.keystroke", "--model", model),
         "peers": (f"{bench}.peers", "--model", model, "--peer-python", peer_python),
         "decode": ("ghostdraft.lsp_server", "bench", "decode", "--model", model, "--cursors", str(cursors)),
         "replay": ("ghostdraft.lsp_server", "bench", "replay", "--model", model),

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 
 from ghostdraft.completion.decode import Decoder
-from ghostdraft.completion.prompt import Opening, Prompter
+from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
 from ghostdraft.drafting.ngram import common_prefix
@@ -76,15 +76,17 @@ class Result:
 def measured(loaded: Loaded, order: str, fim: tuple[FimTemplate, ...], cut: Sequence[Hole]) -> Result:
     prompter = Prompter(replace(loaded.spec, fim=fim), loaded.tokenizer)
     decoder = Decoder(loaded.model, NoDrafter(), Sampling.GREEDY)
-    exact = sum(line_written(loaded, decoder, prompter, hole) == hole.rest for hole in cut)
+    hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
+    spellings = Spellings(loaded.tokenizer, loaded.model.shape.vocab, hidden)
+    exact = sum(line_written(loaded, decoder, prompter, spellings, hole) == hole.rest for hole in cut)
     return Result(order, exact, sum(_reread(prompter, hole) for hole in cut) / len(cut))
 
 
-def line_written(loaded: Loaded, decoder: Decoder, prompter: Prompter, hole: Hole) -> str:
+def line_written(loaded: Loaded, decoder: Decoder, prompter: Prompter, spellings: Spellings, hole: Hole) -> str:
     """What the model makes of the rest of the line."""
     prompt = prompter.build(hole.context, MOST_TOKENS)
     hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
-    opening = Opening(prompt.lead, loaded.tokenizer, hidden)
+    opening = Opening(prompt.lead, spellings)
     stream, text = TextStream(loaded.tokenizer, hidden, len(prompt.lead)), ""
     for step in decoder.run(prompt.token_ids, (), MOST_TOKENS, hidden, Event(), opening=opening):
         text += stream.feed(step)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ghostdraft.models.rows import check_path, check_room, checked_parents
-from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass
+from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass, Shape
 
 MAX_ROWS = 64  # more make no row cheaper
 
@@ -23,7 +23,7 @@ MAX_ROWS = 64  # more make no row cheaper
 class LlamaModel:
     """A LanguageModel; `interrupt` takes a pass's time. Raises RuntimeError where llama.cpp cannot load the file."""
 
-    def __init__(self, path: Path, context: int, threads: int, flash: bool) -> None:
+    def __init__(self, path: Path, shape: Shape, context: int, threads: int, flash: bool) -> None:
         self._llama: Any = importlib.import_module("llama_cpp")
         self._llama.llama_backend_init()
         self._model = self._llama.llama_model_load_from_file(
@@ -31,8 +31,7 @@ class LlamaModel:
         )
         if not self._model:
             raise RuntimeError(f"llama.cpp cannot load {path}.")
-        self.context, self.max_rows, self.length = context, MAX_ROWS, 0
-        self._vocab = int(self._llama.llama_vocab_n_tokens(self._llama.llama_model_get_vocab(self._model)))
+        self.shape, self.context, self.max_rows, self.length = shape, context, MAX_ROWS, 0
         self._context = self._llama.llama_init_from_model(self._model, self._settings(threads, flash))
         self._batch = self._llama.llama_batch_init(MAX_ROWS, 0, 1)
         self._parents: IntArray = np.empty(0, np.int32)  # of the last pass
@@ -102,9 +101,9 @@ class LlamaModel:
 
     def _logits(self, rows: Sequence[int]) -> FloatArray:
         """[rows, vocab]"""
-        found = np.empty((len(rows), self._vocab), np.float32)
+        found = np.empty((len(rows), self.shape.vocab), np.float32)
         for at, row in enumerate(rows):
-            found[at] = np.ctypeslib.as_array(self._llama.llama_get_logits_ith(self._context, row), (self._vocab,))
+            found[at] = np.ctypeslib.as_array(self._llama.llama_get_logits_ith(self._context, row), (self.shape.vocab,))
         return found
 
     def _drop_rows(self) -> None:

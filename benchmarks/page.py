@@ -121,6 +121,12 @@ def _cancel_notes(result: Any) -> Iterable[str]:
     yield result["machine"]
 
 
+def _keystroke(result: Any) -> Rows:
+    for of in result["files"]:
+        spread = (f"{of[key]:.1f}" for key in ("p50", "p90", "most"))
+        yield result["model"], f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", str(of["keys"]), *spread
+
+
 def _fidelity(result: Any) -> Rows:
     for row in result:
         figures = (f"{row['tokens']:,}", f"{row['agreement']:.2%}", f"{row['nll_rise']:+.4f}")
@@ -152,6 +158,7 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
     "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
     "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
+    "keystroke": (("model", "lines", "MB", "keys", "ms a key, p50", "p90", "most"), _keystroke, _machine),
     "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),
 }  # fmt: skip
 

@@ -27,6 +27,7 @@ from ghostdraft.benchmarks.decode_table import listed_cursors
 from ghostdraft.benchmarks.llama_peer import Llama, PeerFailed
 from ghostdraft.benchmarks.report import Bar, machine_line, print_table
 from ghostdraft.completion.decode import Decoder
+from ghostdraft.drafting.measuring import measure_now
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
@@ -189,6 +190,8 @@ def _since(start: float) -> float:
 def report(name: str, python: str, rounds: int, cursors: int) -> dict[str, Any]:
     """Everything that the table shows, as JSON. Raises ModelError, PeerFailed."""
     loaded = load(name, "cpu", CONTEXT, THREADS)
+    if loaded.costs.read() is None:
+        measure_now(loaded.model, loaded.costs)
     gguf, requantised = Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
     with Llama(python, gguf, requantised, CONTEXT, THREADS) as llama, Bar(name) as bar:
         found, wider = compare(loaded, llama, rounds, bar)

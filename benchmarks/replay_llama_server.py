@@ -18,9 +18,12 @@ from ghostdraft.completion.decode import PrefillPace
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.drafting import make
+from ghostdraft.drafting.measuring import measure_now
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.lsp_server.serving import serve_stdio
 from ghostdraft.models import tokenizer
+from ghostdraft.models.cost_file import NAME as COSTS
+from ghostdraft.models.cost_file import CostFile
 from ghostdraft.models.load import Loaded
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.store import Store
@@ -32,7 +35,14 @@ LINES_BEFORE, LINES_BEHIND = 256, 64
 ALL = Window(prefix=1_000_000, suffix=1_000_000)
 
 
-class NearLines(Engine):
+class Plain(Engine):
+    """An engine that does nothing unasked."""
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
+        """Not its way."""
+
+
+class NearLines(Plain):
     """An engine that sees only the lines near the cursor."""
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
@@ -55,13 +65,15 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
     checkpoint = Store().find(model)
     spec = prefix_first(checkpoint.spec) if prompt == "llama.vim" else checkpoint.spec
     context = min(CONTEXT, spec.shape.context)
-    loaded = Loaded(
-        spec, tokenizer.load(checkpoint.tokenizer_path), LlamaModel(gguf, context, THREADS, flash), "llama.cpp"
-    )
+    llama = LlamaModel(gguf, spec.shape, context, THREADS, flash)
+    costs = CostFile(checkpoint.folder / COSTS, f"llama.cpp, {gguf.name}, {'flash' if flash else 'plain'}")
+    if costs.read() is None:
+        measure_now(llama, costs)
+    loaded = Loaded(spec, tokenizer.load(checkpoint.tokenizer_path), llama, "llama.cpp", costs)
     proposer = make(drafter) or NoDrafter()
     if prompt == "llama.vim":
         return NearLines(loaded, proposer, Sampling.GREEDY, ALL)
-    return Engine(loaded, proposer, Sampling.GREEDY)
+    return Plain(loaded, proposer, Sampling.GREEDY)
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -48,13 +49,9 @@ def contenders(checkpoint: Checkpoint, variant: Variant) -> Iterator[Contender]:
         yield Contender("llama.cpp as llama.vim asks", "none", (*command, "llama.vim"))
 
 
-def fastest(variants: Sequence[Variant], token_ids: Sequence[int]) -> Variant:
-    return min(variants, key=lambda variant: _seconds(variant, token_ids))
-
-
-def _seconds(variant: Variant, token_ids: Sequence[int]) -> float:
+def _seconds(checkpoint: Checkpoint, variant: Variant) -> float:
     """Of a prompt and an answer, once the memory is warm."""
-    model = LlamaModel(variant[0], 2048, THREADS, variant[1])
+    model, token_ids = LlamaModel(variant[0], checkpoint.spec.shape, 2048, THREADS, variant[1]), _tokens(checkpoint)
     model.forward(token_ids[:MAX_ROWS])
     started = time.perf_counter()
     for first in range(0, len(token_ids) - MAX_ROWS, MAX_ROWS):
@@ -85,7 +82,7 @@ def main(
 
 def _rows(model: str, cursors: int, seed: int) -> list[dict[str, object]]:
     checkpoint = Store().find(model)
-    variant = fastest(_variants(checkpoint), _tokens(checkpoint))
+    variant = min(_variants(checkpoint), key=partial(_seconds, checkpoint))
     places, digest = listed_cursors(cursors)
     scripts = replay_table.scripts(places, seed)
     about = {"seed": seed, "holes_sha256": digest, "peer": f"{variant[0].name}{', flash' if variant[1] else ''}"}

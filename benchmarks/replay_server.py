@@ -42,7 +42,7 @@ class CountingModel:
 
 
 class NotingEngine:
-    """The engine, and what it did; rows that an interrupted pass lost are noted with the next request."""
+    """The engine, and what it did for requests; rows that an interrupted pass lost are noted with the next one."""
 
     def __init__(self, engine: Engine, notes: TextIO) -> None:
         self.note = engine.note
@@ -53,7 +53,6 @@ class NotingEngine:
         engine.decoder.model = cast(LanguageModel, self._model)
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
-        self._model.lost = 0
         completion = self._engine.complete(snapshot, budget, cancel)
         stats = completion.stats
         note = {
@@ -62,9 +61,20 @@ class NotingEngine:
             "reused": stats.reused_tokens,
             "computed": stats.read_tokens + stats.generated_tokens + self._model.lost,
         }
+        self._model.lost = 0
         self._notes.write(json.dumps(note) + "\n")
         self._notes.flush()
         return completion
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
+        self._engine.read_ahead(snapshot, budget, cancel)
+
+    @property
+    def measured(self) -> bool:
+        return self._engine.measured
+
+    def measure(self, cancel: Cancel) -> None:
+        self._engine.measure(cancel)
 
     def interrupt(self) -> None:
         self._engine.interrupt()

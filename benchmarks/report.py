@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from ghostdraft.models.cost_file import processor
 
 LEAST_WIDTH = 110  # columns of a table, also where the terminal has fewer
 
@@ -51,7 +52,7 @@ def machine_line(model: Any) -> str:
         for name, word in (("variant", ""), ("threads", "threads"))
         if hasattr(model, name)
     ]
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {_processor()}"
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {processor()}"
     busy = [f"load {os.getloadavg()[0]:.1f}"] if hasattr(os, "getloadavg") else []
     return ", ".join(
         [system, *busy, *engine, f"ghostdraft {version('ghostdraft')}, Python {platform.python_version()}"]
@@ -69,12 +70,3 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     console.print(table)
     for note in notes:
         console.print(note, soft_wrap=True)
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from zlib import crc32
 
 from ghostdraft.completion.prompt import for_model
@@ -13,10 +15,43 @@ from ghostdraft.models.types import Tokenizer
 REACH = 65_536  # code points of a buffer, around the cursor or from its start
 LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line
 LINES = 16  # of a block behind the least, on average
-MOST_BLOCKS = 1024  # remembered
+MOST_OTHERS = 3 * REACH  # code points of other buffers: drafters take no more
+MOST_BLOCKS = 2048  # remembered: more than all of these have
 MOST_NEW = 32_768  # code points tokenised for one request: the rest waits for the next one
 
+MOST_TYPED = 256  # code points at the cursor, until the own text is cut anew
+
 Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the blocks were made of: the own text from `start` to the cursor and from there on, and the others."""
+
+    start: int
+    before: str
+    behind: str
+    others: tuple[str, ...]
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> Seen:
+        start = max(0, snapshot.cursor - REACH // 2)
+        before, behind = snapshot.text[start : snapshot.cursor], snapshot.text[snapshot.cursor : start + REACH]
+        return Seen(start, before, behind, _others(snapshot))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        return iter((self.before, self.behind, *self.others))
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether nothing was done since but to type a little at the cursor: that stands in the prompt."""
+        typed = snapshot.cursor - self.start - len(self.before)
+        return (
+            0 <= typed <= MOST_TYPED
+            and snapshot.text.startswith(self.before, self.start)
+            and snapshot.text.startswith(self.behind, snapshot.cursor)
+            and self.others == _others(snapshot)
+        )
 
 
 class Buffers:
@@ -25,24 +60,32 @@ class Buffers:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._known: OrderedDict[str, Tokens] = OrderedDict()
+        self._seen: Seen | None = None  # None: some blocks wait
+        self._found: tuple[Tokens, ...] = ()
 
-    def tokens(self, snapshot: Snapshot) -> list[Tokens]:
-        """The blocks of the snapshot's own text, then those of the other buffers of its language.
+    @property
+    def waiting(self) -> bool:
+        """Whether some blocks were too many for the last request."""
+        return self._seen is None
+
+    def tokens(self, snapshot: Snapshot) -> tuple[Tokens, ...]:
+        """The blocks of the snapshot's own text, then those of the other buffers of its language; while one types, the
+        very same ones.
 
         The own text is cut at the cursor: what stands behind it would else be copied as what comes next.
         """
-        text, cursor = snapshot.text, snapshot.cursor
-        start = max(0, cursor - REACH // 2)
-        texts = [text[start:cursor], text[cursor : start + REACH]]
-        texts += [other.text[:REACH] for other in snapshot.others if other.language_id == snapshot.language_id]
-        new = 0
-        found = []
-        for block in (block for text in texts for block in blocks(for_model(text))):
-            new += 0 if block in self._known else len(block)
-            if block not in self._known and new > MOST_NEW:
-                continue
-            found.append(self._encoded(block))
-        return found
+        if self._seen is None or not self._seen.holds(snapshot):
+            seen = Seen.of(snapshot)
+            whole = [block for text in seen.texts for block in blocks(for_model(text))]
+            now = self._affordable(whole)
+            self._found = tuple(map(self._encoded, now))
+            self._seen = seen if len(now) == len(whole) else None
+        return self._found
+
+    def _affordable(self, whole: Sequence[str]) -> list[str]:
+        """Those that are known, and of the others as many as may be tokenised for one request."""
+        new = accumulate(0 if block in self._known else len(block) for block in whole)
+        return [block for block, spent in zip(whole, new, strict=True) if block in self._known or spent <= MOST_NEW]
 
     def _encoded(self, block: str) -> Tokens:
         tokens = self._known.pop(block, None) or tuple(self._tokenizer.encode(block))
@@ -50,6 +93,21 @@ class Buffers:
         if len(self._known) > MOST_BLOCKS:
             self._known.popitem(last=False)
         return tokens
+
+
+def _others(snapshot: Snapshot) -> tuple[str, ...]:
+    """The starts of the other buffers of the snapshot's language."""
+    texts = (other.text[:REACH] for other in snapshot.others if other.language_id == snapshot.language_id)
+    return tuple(_within(MOST_OTHERS, texts))
+
+
+def _within(room: int, texts: Iterable[str]) -> Iterator[str]:
+    """The texts up to so many code points in all."""
+    for text in texts:
+        if room <= 0:
+            return
+        yield text[:room]
+        room -= len(text)
 
 
 def blocks(text: str) -> Iterator[str]:

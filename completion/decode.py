@@ -15,16 +15,16 @@ import numpy as np
 
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats
-from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
+from ghostdraft.drafting.draft_length import DraftLength
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
+from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
+from ghostdraft.models.types import FloatArray, IntArray, Interrupted, LanguageModel, Pass
 
 Halted = Callable[[], bool]
 
-LIKELY = 512  # tokens
 WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
 
 
@@ -51,24 +51,35 @@ class Opening(Protocol):
     def met(self) -> bool:
         """Whether any token may follow from here on."""
 
-    def allows(self, token_id: int) -> bool: ...
+    def allowed(self) -> IntArray:
+        """[n] the tokens that may come next."""
 
     def take(self, token_id: int) -> None:
         """The token was generated."""
 
 
 class Decoder:
-    """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter` and `sampling` may be exchanged
-    between runs."""
+    """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter`, `sampling` and `costs` may be
+    exchanged between runs."""
 
-    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling) -> None:
+    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling, costs: Costs = GUESS) -> None:
         self.model = model
         self.drafter = drafter
         self.sampling = sampling
         self._kept: list[int] = []  # the tokens whose keys and values the model holds
         self._caches = Caches()  # of other texts
-        self._pace = PrefillPace(model.max_rows)
-        self._cost = PassCost()
+        self.costs = costs
+
+    @property
+    def costs(self) -> Costs:
+        """What the model's passes cost: how much is drafted, and how much is read in one pass."""
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self._costs = costs
+        self._pace = PrefillPace(self.model.max_rows, costs)
+        self._length = DraftLength(costs)
 
     def run(
         self,
@@ -100,10 +111,27 @@ class Decoder:
         except Interrupted:
             return
 
+    def read(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], cancel: Cancel) -> Iterator[Step]:
+        """Reads all of a prompt but its last token, as `run` would, until `cancel`. Where the cache holds it already,
+        what stands there behind it stays: text that was suggested may yet be typed."""
+        if common_prefix(self._kept, prompt_ids) >= len(prompt_ids) - 1:
+            return
+        yield self._begin(prompt_ids, buffers)
+        try:
+            yield from self._prefill(prompt_ids, cancel.is_set)
+        except Interrupted:
+            return
+
     def forget(self) -> None:
         """Empties the caches: the next run starts cold."""
         self._caches.clear()
         self._roll_back(0)
+
+    def unlearn(self) -> None:
+        """Forgets what was learned from earlier prompts of drafts and their acceptance (for benches); caches and costs
+        stay."""
+        self.drafter.reset()
+        self._length = DraftLength(self._costs)
 
     def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Step:
         """Keeps of the cache what the prompt has in common with it."""
@@ -165,7 +193,7 @@ class Decoder:
         """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
         started = time.perf_counter()
         room = min(remaining, self._room()) - 1
-        draft = worth_their_rows(self.drafter.propose(room).first(room), self._cost)
+        draft = self._length.worth(self.drafter.propose(room).first(room))
         result = self.model.forward(
             (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
         )
@@ -174,8 +202,8 @@ class Decoder:
         self.model.keep((0, *(i + 1 for i in verdict.accepted)))
         self._kept.extend((last, *accepted))
         self.drafter.observe(draft, verdict, result)
+        self._length.learn(draft, len(accepted))
         seconds = time.perf_counter() - started
-        self._cost.learn(len(draft) + 1, len(accepted) + 1, seconds)
         return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
 
     def _judge(self, draft: Draft, result: Pass, rng: np.random.Generator) -> Verdict:
@@ -203,38 +231,39 @@ class Decoder:
 class PrefillPace:
     """How many rows make a prefill pass of about `TARGET` seconds here: what an interrupted one loses.
 
-    A row costs the more the fewer ride along, so going by the last pass's rate errs to the safe side when growing;
-    `rows` at most doubles, and is never below `LEAST`: fewer cost nearly as much.
+    It begins with what the costs say, and follows the machine as it is now. A row costs the more the fewer ride along,
+    so going by the last pass's rate errs to the safe side when growing; `rows` at most doubles, and is never below
+    `LEAST`: fewer cost nearly as much.
     """
 
     TARGET = 0.060
     LEAST = 16
     BLOCK = 8  # rows: a multiple of this keeps the kernels full
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, costs: Costs) -> None:
         self._most = most
-        self.rows = min(self.LEAST, most)
+        self.rows = self._whole(costs.prefill_rows(self.TARGET, most))
 
     def learn(self, rows: int, seconds: float) -> None:
         """A pass over `rows` took `seconds`. A quick one that was not full says nothing of fuller ones."""
         if rows < self.rows and seconds <= self.TARGET:
             return
         affordable = int(rows * self.TARGET / max(seconds, 1e-6))
-        rows = min(affordable, 2 * self.rows)
-        self.rows = min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
+        self.rows = self._whole(min(affordable, 2 * self.rows))
+
+    def _whole(self, rows: int) -> int:
+        """Blocks of rows within the bounds."""
+        return min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
 
 
 def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:
-    """`logits` [vocab] with -inf for what the opening does not allow. Of those it allows the ones among the `LIKELY`
-    likeliest tokens stay, or all where none of them is; where there is none at all, it is void."""
-    likely = np.argpartition(logits, -min(LIKELY, logits.size))[-LIKELY:]
-    for tokens in (likely, np.arange(logits.size)):
-        allowed = [token for token in tokens if opening.allows(int(token))]
-        if allowed:
-            masked = np.full_like(logits, -np.inf)
-            masked[allowed] = logits[allowed]
-            return masked
-    return logits
+    """`logits` [vocab] with -inf for what the opening does not allow; where it allows nothing, it is void."""
+    allowed = opening.allowed()
+    if not len(allowed):
+        return logits
+    masked = np.full_like(logits, -np.inf)
+    masked[allowed] = logits[allowed]
+    return masked
 
 
 def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdict:

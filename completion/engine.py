@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 from ghostdraft.completion.buffers import Buffers
 from ghostdraft.completion.context import DEFAULT_WINDOW, Window, gather, line_end
 from ghostdraft.completion.decode import Decoder, count
 from ghostdraft.completion.postprocess import Insert, presentable
-from ghostdraft.completion.prompt import Opening, Prompter
+from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.scene import Scene, look
 from ghostdraft.completion.stopping import Stop, Stopper
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Prompt, Snapshot, StopReason
+from ghostdraft.drafting.measuring import Measuring
 from ghostdraft.drafting.types import Drafter
+from ghostdraft.models.costs import GUESS, CostStore
 from ghostdraft.models.load import GPUS
 from ghostdraft.models.registry import control_tokens
 from ghostdraft.models.sampling import Sampling
@@ -45,6 +48,9 @@ class Loaded(Protocol):
     def device(self) -> str: ...
 
     @property
+    def costs(self) -> CostStore: ...
+
+    @property
     def note(self) -> str: ...
 
 
@@ -54,7 +60,9 @@ class Engine:
     def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
         self.note = loaded.note
         self.on_gpu = loaded.device in GPUS
-        self.decoder = Decoder(loaded.model, drafter, sampling)
+        self.decoder = Decoder(loaded.model, drafter, sampling, loaded.costs.read() or GUESS)
+        self._costs = loaded.costs
+        self._measuring = Measuring(loaded.model)
         self._tokenizer = loaded.tokenizer
         self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
         self._markers = _markers(loaded.spec)
@@ -71,11 +79,34 @@ class Engine:
         started = time.perf_counter()
         stats = DecodeStats()
         scene = look(snapshot, self._trees)
-        blank = not snapshot.text or snapshot.text.isspace()  # says nothing, not even the language
-        written, stop = NOTHING if blank else self._write(snapshot, scene, budget, cancel, stats)
+        written, stop = NOTHING if _is_blank(snapshot) else self._write(snapshot, scene, budget, cancel, stats)
         insert = presentable(written[: stop.keep], scene, self._markers)
         stats.total_ms = 1000 * (time.perf_counter() - started)
         return _completion(snapshot, insert, stop.reason, stats)
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
+        """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
+        look(snapshot, self._trees)
+        if not _is_blank(snapshot):
+            _ = self._spellings  # takes a moment to build
+            prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
+            for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
+                pass
+            while self._buffers.waiting and not cancel.is_set():
+                self._buffers.tokens(snapshot)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is known what the model's passes cost here."""
+        return self.decoder.costs is not GUESS
+
+    def measure(self, cancel: Cancel) -> None:
+        """Goes on to find out, within 10 seconds in all; what the cache holds stays. Raises OSError where the outcome,
+        which holds from now on, cannot be kept for the next start."""
+        costs = self._measuring.go_on(cancel.is_set)
+        if costs is not None:
+            self.decoder.costs = costs
+            self._costs.write(costs)
 
     def interrupt(self) -> None:
         """From another thread, once the running request is cancelled: the model stops within its pass."""
@@ -86,13 +117,17 @@ class Engine:
         self.decoder.forget()
         self.decoder.model.close()
 
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._tokenizer, self.decoder.model.shape.vocab, self._hidden)
+
     def _write(
         self, snapshot: Snapshot, scene: Scene, budget: Budget, cancel: Cancel, stats: DecodeStats
     ) -> tuple[str, Stop]:
         """What the model wrote behind the cursor, and where it ends."""
         prompt = self._prompt(snapshot, budget)
         buffers = self._buffers.tokens(snapshot)
-        opening = Opening(prompt.lead, self._tokenizer, self._hidden)
+        opening = Opening(prompt.lead, self._spellings)
         steps = self.decoder.run(
             prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening
         )
@@ -116,6 +151,11 @@ class Engine:
             if len(prompt.token_ids) <= room or window.prefix <= LEAST_WINDOW:
                 return replace(prompt, token_ids=prompt.token_ids[-max(room, 1) :])
             window = window.halved()
+
+
+def _is_blank(snapshot: Snapshot) -> bool:
+    """Says nothing, not even the language."""
+    return not snapshot.text or snapshot.text.isspace()
 
 
 def _why_ended(stream: TextStream, budget: Budget, cancel: Cancel) -> StopReason:

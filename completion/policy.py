@@ -51,7 +51,7 @@ class Policy:
 
     def refusal(self, snapshot: Snapshot) -> str | None:
         """Why nothing is suggested in this document, in a sentence without its name or text; None: go on."""
-        if reason := self._path_refusal(snapshot.uri, snapshot.language_id):
+        if reason := _path_refusal(self, snapshot.uri, snapshot.language_id):
             return reason
         if len(snapshot.text) > self.most_characters:
             return f"The file has more than {self.most_characters:,} characters."
@@ -61,17 +61,19 @@ class Policy:
 
     def readable(self, others: Iterable[OtherBuffer]) -> tuple[OtherBuffer, ...]:
         """The open buffers whose text may be used for suggestions elsewhere."""
-        return tuple(other for other in others if self._path_refusal(other.uri, other.language_id) is None)
+        return tuple(other for other in others if _path_refusal(self, other.uri, other.language_id) is None)
 
-    def _path_refusal(self, uri: str, language_id: str) -> str | None:
-        path = path_of(uri)
-        if _matches(path, SECRET_FILES):
-            return "Files of this name hold secrets; they are never read."
-        if _matches(path, self.excluded):
-            return "The settings exclude this path."
-        if language_id in self.languages_off:
-            return "The settings switch this language off."
-        return None
+
+@lru_cache(maxsize=1024)  # each key asks it of every open document
+def _path_refusal(policy: Policy, uri: str, language_id: str) -> str | None:
+    path = path_of(uri)
+    if _matches(path, SECRET_FILES):
+        return "Files of this name hold secrets; they are never read."
+    if _matches(path, policy.excluded):
+        return "The settings exclude this path."
+    if language_id in policy.languages_off:
+        return "The settings switch this language off."
+    return None
 
 
 def path_of(uri: str) -> PurePosixPath:

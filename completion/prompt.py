@@ -11,16 +11,22 @@ token healing (Lundberg 2023). In a template that does not end with this text th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
+import numpy as np
+
 from ghostdraft.completion.types import Context, Prompt
-from ghostdraft.models.types import FimTemplate, ModelSpec, Tokenizer
+from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
 LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
+STEP = 512  # code points: typing moves the place up to which tokens are remembered by so many
+BETWEEN_WORDS = re.compile(r"[A-Za-z](?= [A-Za-z])")
+WORDS = ("one", " two three")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
 PLAIN = (FimTemplate.PREFIX,)
 
@@ -32,7 +38,8 @@ class Prompter:
         self._tokenizer = tokenizer
         self._start = [] if spec.bos_token is None else [spec.bos_token]
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
-        self._suffix_ids = lru_cache(maxsize=8)(lambda suffix: tuple(tokenizer.encode(suffix)))
+        self._known_ids = lru_cache(maxsize=8)(lambda text: tuple(tokenizer.encode(text)))
+        self._splits = tokenizer.encode("".join(WORDS)) == [id_ for word in WORDS for id_ in tokenizer.encode(word)]
 
     def build(self, context: Context, max_new_tokens: int) -> Prompt:
         parts = self._parts if fills(context) else PLAIN
@@ -42,7 +49,7 @@ class Prompter:
         for part in parts:
             if part == FimTemplate.PREFIX:
                 shown = prefix[: len(prefix) - len(lead)]
-                ids = self._tokenizer.encode(shown)
+                ids = self._encoded(shown)
                 stable = len(token_ids) + self._stable(ids, shown)
             else:
                 ids = self._fixed(part, context)
@@ -52,8 +59,15 @@ class Prompter:
 
     def _fixed(self, part: str, context: Context) -> list[int]:
         if part == FimTemplate.SUFFIX:
-            return list(self._suffix_ids(for_model(context.suffix)))
+            return list(self._known_ids(for_model(context.suffix)))
         return self._tokenizer.encode(part, special=True)
+
+    def _encoded(self, text: str) -> list[int]:
+        """The tokens of `text`. Most of them stand before a place that stays while one types, where no token crosses:
+        tokenizers that split text do it between words, and this one does."""
+        cut = between_words(text) if self._splits else 0
+        head = self._known_ids(text[:cut]) if cut else ()
+        return [*head, *self._tokenizer.encode(text[cut:])]
 
     def _stable(self, ids: list[int], prefix: str) -> int:
         """How many tokens lie before the cursor's line: the rest may change with the next key."""
@@ -65,24 +79,58 @@ class Prompter:
         return count
 
 
+class Spellings:
+    """The tokens below `vocab` that are not `hidden` in the order of their bytes, so that those which begin alike are
+    found without a look at each. Takes a moment to build."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab: int, hidden: Collection[int]) -> None:
+        self._tokenizer = tokenizer
+        spelled = tokenizer.spellings(vocab)
+        shown = (token for token in range(vocab) if spelled[token] and token not in hidden)
+        ordered = sorted(shown, key=spelled.__getitem__)
+        self._bytes = [spelled[token] for token in ordered]
+        self._ids = np.array(ordered, np.int32)
+
+    def of(self, token_id: int) -> bytes:
+        return self._tokenizer.decode_bytes([token_id])
+
+    def along(self, text: bytes) -> IntArray:
+        """The tokens that `text`, of valid UTF-8 and not empty, begins with, and those that begin with it."""
+        shorter = (self._from(text[:length], bisect_right) for length in range(1, len(text)))
+        return np.concatenate([*shorter, self._from(text, _behind)])
+
+    def _from(self, text: bytes, end: Callable[[list[bytes], bytes], int]) -> IntArray:
+        return self._ids[bisect_left(self._bytes, text) : end(self._bytes, text)]
+
+
+def _behind(ordered: list[bytes], start: bytes) -> int:
+    """Where those that begin with `start` end. No byte of UTF-8 is the last one that there is."""
+    return bisect_left(ordered, start[:-1] + bytes([start[-1] + 1]))
+
+
 class Opening:
     """The tokens that spell `lead`: each goes on with it or goes beyond it."""
 
-    def __init__(self, lead: str, tokenizer: Tokenizer, hidden: Collection[int]) -> None:
+    def __init__(self, lead: str, spellings: Spellings) -> None:
         self._left = lead.encode()
-        self._tokenizer = tokenizer
-        self._hidden = hidden
+        self._spellings = spellings
 
     @property
     def met(self) -> bool:
         return not self._left
 
-    def allows(self, token_id: int) -> bool:
-        spelled = b"" if token_id in self._hidden else self._tokenizer.decode_bytes([token_id])
-        return bool(spelled) and (spelled.startswith(self._left) or self._left.startswith(spelled))
+    def allowed(self) -> IntArray:
+        return self._spellings.along(self._left)
 
     def take(self, token_id: int) -> None:
-        self._left = self._left[len(self._tokenizer.decode_bytes([token_id])) :]
+        self._left = self._left[len(self._spellings.of(token_id)) :]
+
+
+def between_words(text: str) -> int:
+    """The last place between two words before a multiple of `STEP`; 0 where there is none near."""
+    limit = len(text) // STEP * STEP
+    places = [found.end() for found in BETWEEN_WORDS.finditer(text, max(0, limit - STEP), limit)]
+    return places[-1] if places else 0
 
 
 def unfinished(prefix: str) -> str:

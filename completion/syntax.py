@@ -61,7 +61,8 @@ LANGUAGES_BY_SUFFIX = {
 
 CONTINUATION = bytes(range(0x80, 0xC0))  # UTF-8 bytes that begin no character
 MOST_EDITS = 64  # more are taken as one
-MOST_PARSED = 262_144  # code points; of a longer document a part around the cursor is parsed: a reparse is linear
+MOST_BEFORE = 131_072  # code points before the cursor that are parsed: a reparse is linear
+MOST_BEHIND = 8192  # and behind it: behind a bracket that is not closed yet all of it is parsed anew, and slowly
 BRANCH = 4096  # code points before the cursor that are parsed again with a suggestion behind them
 
 
@@ -81,10 +82,10 @@ class Leaf:
 
 def excerpt(snapshot: Snapshot) -> Snapshot:
     """The snapshot, or of a long document the part around the cursor; typing moves its start in large steps."""
-    if len(snapshot.text) <= MOST_PARSED:
+    start = prefix_start(snapshot.text, snapshot.cursor, MOST_BEFORE)
+    _, end = suffix_range(snapshot.text, snapshot.cursor, MOST_BEHIND)
+    if start == 0 and end == len(snapshot.text):
         return snapshot
-    start = prefix_start(snapshot.text, snapshot.cursor, MOST_PARSED // 2)
-    _, end = suffix_range(snapshot.text, snapshot.cursor, MOST_PARSED // 2)
     return replace(snapshot, text=snapshot.text[start:end], cursor=snapshot.cursor - start, edits=None)
 
 
@@ -108,7 +109,8 @@ class Trees:
         if known is None or known.language_id != snapshot.language_id:
             known = Syntax.parsed(snapshot.text, snapshot.language_id)
         else:
-            known = known.edited(_edits_between(known.text, snapshot))
+            edits = _edits_between(known.text, snapshot)
+            known = known.edited(edits) if edits else known
         self._known[snapshot.uri] = known
         if len(self._known) > self._capacity:
             self._known.popitem(last=False)

@@ -1,63 +1,71 @@
-"""How many drafted tokens pay on this machine now. Knows nothing of where they come from.
+"""How many drafted tokens pay on this machine now. Knows nothing of where they come from, and no clock.
 
-A drafted token brings its chance of being accepted, and costs the time of one more row in the pass. In that time,
-decoding as it goes now would bring `tokens per second * seconds per row` tokens. What has a smaller chance than that
-is not worth its row (a step's gain is weighed against the average rate, as in the marginal value theorem).
+A draft of n tokens with the chances c brings 1 + c[0] + ... + c[n - 1] tokens, and takes the time of drafting and of a
+pass over n + 1 rows. Tokens per second over many steps are greatest when each step has the length that maximises
+
+    expected tokens - rate * seconds
+
+where `rate` is the tokens per second that come out of all steps: a step's time could bring that much elsewhere. This is
+the parametric form of a ratio of sums (Dinkelbach 1967); the marginal value theorem says the same of foragers. The best
+length of each step by itself would cut good drafts short.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from ghostdraft.drafting.types import Draft
+from ghostdraft.models.costs import Costs
 
 
-class PassCost:
-    """What a row of a pass takes, and how many tokens come per second: means over the last passes, learned as they
-    go. Until there is something to go by, and as far as passes hardly differ in width, a row is taken for `GUESS` of
-    a pass."""
+class DraftLength:
+    """Decides by `costs`, and by what it learned of the last drafts: `rate`, and how far chances are to be trusted."""
 
-    GUESS = 0.1
-    STIFFNESS = 4.0  # how much variance of rows outweighs the guess
-    DECAY = 0.98
-    SPIKE = 3.0  # a pass this many times the mean was disturbed
+    MEMORY = 0.98  # of what was learned stays with each step
+    CAUTION = 8.0  # tokens, as expected and in steps of one: what counts until more is known, and as long as little is
 
-    def __init__(self) -> None:
-        self._passes = 0.0
-        self._tokens = 0.0
-        self._rows = 0.0
-        self._seconds = 0.0
-        self._rows_rows = 0.0
-        self._rows_seconds = 0.0
-
-    def learn(self, rows: int, tokens: int, seconds: float) -> None:
-        """A pass over `rows` brought `tokens`."""
-        if self._passes:
-            seconds = min(seconds, self.SPIKE * self._seconds / self._passes)
-        self._passes = self.DECAY * self._passes + 1
-        self._tokens = self.DECAY * self._tokens + tokens
-        self._rows = self.DECAY * self._rows + rows
-        self._seconds = self.DECAY * self._seconds + seconds
-        self._rows_rows = self.DECAY * self._rows_rows + rows * rows
-        self._rows_seconds = self.DECAY * self._rows_seconds + rows * seconds
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+        self._expected = self._accepted = 0.0  # drafted tokens
+        self._tokens = self._seconds = 0.0  # of all steps, as the costs say
 
     @property
-    def least_chance(self) -> float:
-        """The tokens that the time of one row brings otherwise."""
-        if not self._seconds:
-            return self.GUESS
-        return max(0.0, self._seconds_per_row()) * self._tokens / self._seconds
+    def trust(self) -> float:
+        """How many tokens were accepted for each that was expected to be."""
+        return (self.CAUTION + self._accepted) / (self.CAUTION + self._expected)
 
-    def _seconds_per_row(self) -> float:
-        """Least squares, leaning on the guess."""
-        mean_rows, mean_seconds = self._rows / self._passes, self._seconds / self._passes
-        covariance = self._rows_seconds - self._rows * mean_seconds
-        variance = self._rows_rows - self._rows * mean_rows
-        return (covariance + self.STIFFNESS * self.GUESS * mean_seconds) / (variance + self.STIFFNESS)
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        seconds = self.CAUTION * step_seconds(self._costs, 0) + self._seconds
+        return (self.CAUTION + self._tokens) / seconds
+
+    def worth(self, draft: Draft) -> Draft:
+        """The part of the draft that pays. One that gives no chances stays as it is: to drop a token that was drawn,
+        for its small chance, would change the distribution of the output."""
+        if draft.chances is None:
+            return draft
+        chances = [min(1.0, self.trust * chance) for chance in draft.chances]
+        return draft.first(best_length(chances, self._costs, self.rate))
+
+    def learn(self, draft: Draft, accepted: int) -> None:
+        """So many tokens of this draft were accepted."""
+        judged = draft.chances is not None
+        self._expected = self.MEMORY * self._expected + sum(draft.chances or ())
+        self._accepted = self.MEMORY * self._accepted + (accepted if judged else 0)
+        self._tokens = self.MEMORY * self._tokens + 1 + accepted
+        self._seconds = self.MEMORY * self._seconds + step_seconds(self._costs, len(draft))
 
 
-def worth_their_rows(draft: Draft, cost: PassCost) -> Draft:
-    """The draft up to its first token that does not pay. A draft that gives no chances stays as it is: to drop
-    a token that was drawn, for its small chance, would change the distribution of the output."""
-    if draft.chances is None:
-        return draft
-    least = cost.least_chance
-    return draft.first(next((i for i, chance in enumerate(draft.chances) if chance <= least), len(draft)))
+def best_length(chances: Sequence[float], costs: Costs, rate: float) -> int:
+    """How many of the tokens that are accepted with these chances to draft, where time is worth `rate` tokens a
+    second; the least of equals."""
+    tokens = accumulate(chances, initial=1.0)
+    values = [expected - rate * step_seconds(costs, length) for length, expected in enumerate(tokens)]
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def step_seconds(costs: Costs, drafted: int) -> float:
+    """Of a step that drafts so many tokens."""
+    return costs.draft + costs.verify_seconds(drafted + 1)

@@ -88,10 +88,12 @@ class NgramDrafter:
         self._draft_length = draft_length
         self._written = GrowingBlock(self._sizes)
         self._blocks: dict[Gram, Block] = {}
+        self._buffers: Sequence[Sequence[int]] = ()  # that the blocks were made of
 
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
         self._written.replace(token_ids)
-        self._blocks = self._indexed(buffers)
+        if buffers is not self._buffers:
+            self._buffers, self._blocks = buffers, self._indexed(buffers)
 
     def propose(self, max_tokens: int) -> Draft:
         match = self._longest_match()
@@ -109,7 +111,7 @@ class NgramDrafter:
 
     def reset(self) -> None:
         self._written = GrowingBlock(self._sizes)
-        self._blocks = {}
+        self._buffers, self._blocks = (), {}
 
     def _indexed(self, buffers: Sequence[Sequence[int]]) -> dict[Gram, Block]:
         """Different blocks by their tokens, taken over where they were there before."""
@@ -139,6 +141,12 @@ def _same_before(written: Sequence[int], tokens: Sequence[int], position: int, m
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens at the start are the same."""
-    shared = min(len(one), len(other))
-    return next((i for i in range(shared) if one[i] != other[i]), shared)
+    """How many tokens at the start are the same; by bisection, since comparing many at once is quick."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if tuple(one[least:middle]) == tuple(other[least:middle]):
+            least = middle
+        else:
+            most = middle - 1
+    return least

@@ -63,7 +63,8 @@ class Drafter(Protocol):
     def name(self) -> str: ...
 
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
-        """A new prompt: its tokens, and the tokens of the open buffers. Learned state of earlier prompts may stay."""
+        """A new prompt: its tokens, and the tokens of the open buffers, which nobody changes: the same object again
+        says the same. Learned state of earlier prompts may stay."""
 
     def propose(self, max_tokens: int) -> Draft:
         """At most `max_tokens` tokens to follow what was observed so far; may be empty."""

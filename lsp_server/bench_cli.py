@@ -14,6 +14,7 @@ from ghostdraft.lsp_server.telling import BadInput, told
 if TYPE_CHECKING:
     from ghostdraft.benchmarks.holes import Cursor
     from ghostdraft.drafting.types import Drafter
+    from ghostdraft.models.load import Loaded
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,10 +39,9 @@ def decode(
     """
     with told():
         from ghostdraft.benchmarks import decode_table
-        from ghostdraft.models.load import load
 
         drafters, (places, digest) = _drafters(drafter), _cursors(files, cursors)
-        rows = decode_table.rows(model, load(model), drafters, places, digest, tokens)
+        rows = decode_table.rows(model, _measured(model), drafters, places, digest, tokens)
         if as_json:
             typer.echo(json.dumps(rows, indent=1))
         else:
@@ -68,6 +68,7 @@ def replay(
             raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
         scripts = replay_table.scripts(places, seed)
         minutes = replay_table.typing_minutes(scripts, len(drafters))
+        _measured(model)  # else each of the servers would do it in a pause
         typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
         try:
             contenders = [replay_table.Contender(name, name) for name in drafters]
@@ -80,6 +81,17 @@ def replay(
             replay_table.show(rows)
         if plot is not None:
             replay_plot.draw(rows, plot)
+
+
+def _measured(model: str) -> Loaded:
+    """A model whose passes' costs are known, as in use after the first long rest. Raises ModelError, OSError."""
+    from ghostdraft.drafting.measuring import measure_now
+    from ghostdraft.models.load import load
+
+    loaded = load(model)
+    if loaded.costs.read() is None:
+        measure_now(loaded.model, loaded.costs)
+    return loaded
 
 
 def _names(drafter: str) -> list[str]:

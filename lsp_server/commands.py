@@ -83,11 +83,14 @@ def complete(
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    as_json: Json = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure anew what the model's passes cost.")] = False,
+) -> None:
     """Tell what this machine is, what is missing, and the command that mends it."""
     with told():
         from ghostdraft.lsp_server.doctor import doctor as run
 
-        healthy = run(as_json)
+        healthy = run(as_json, measure)
     if not healthy:
         raise typer.Exit(1)

@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from ghostdraft.lsp_server.documents import Document, Point
 from ghostdraft.lsp_server.host import Engine, load_engine
 from ghostdraft.lsp_server.setting_sources import WORKSPACE_FILE
 from ghostdraft.lsp_server.settings import Options, user_settings
-from ghostdraft.lsp_server.telling import BadInput
+from ghostdraft.lsp_server.telling import BadInput, waiting
 from ghostdraft.models import plain_files
 from ghostdraft.models.registry import MODELS
 from ghostdraft.models.types import ModelNotFound
@@ -59,7 +57,7 @@ def complete(wish: Wish) -> None:
 
 def _completed(cursor: Cursor, budget: Budget, options: Options, wish: Wish) -> Completion:
     engine = _load(options, wish)
-    with _waiting(f"{options.model} is writing"):
+    with waiting(f"{options.model} is writing"):
         return engine.complete(cursor.snapshot, budget, threading.Event())
 
 
@@ -123,13 +121,13 @@ def _workspace(path: Path | None) -> Path | None:
 
 def _load(options: Options, wish: Wish) -> Engine:
     try:
-        with _waiting(f"loading {options.model}"):
+        with waiting(f"loading {options.model}"):
             return load_engine(options.model, options.drafter)
     except ModelNotFound as error:
         if not (wish.pull or _agreed(options.model)):
             raise BadInput(f"{error}{', or add --pull' if options.model in MODELS else ''}") from error
     _pull(options.model)
-    with _waiting(f"loading {options.model}"):
+    with waiting(f"loading {options.model}"):
         return load_engine(options.model, options.drafter)
 
 
@@ -150,16 +148,3 @@ def _pull(model: str) -> None:
 
     with ProgressBar() as bar:
         pull(Store(), model, bar.watch)
-
-
-@contextmanager
-def _waiting(what: str) -> Iterator[None]:
-    """A spinner on standard error, where that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(f"{what} ..."):
-        yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -101,6 +102,7 @@ def item(completion: Completion, place: Place, encoding: str, item_id: str) -> d
     }
 
 
+@lru_cache(maxsize=1024)  # each key asks it of every open document
 def path_of(uri: str) -> Path | None:
     """The file that a URI names, if it is one on this machine."""
     try:

@@ -15,11 +15,15 @@ from ghostdraft.lsp_server import machine as machines
 from ghostdraft.lsp_server.machine import Machine
 from ghostdraft.lsp_server.setting_sources import CONFIG_VARIABLE, config_path
 from ghostdraft.lsp_server.settings import Options, user_settings
+from ghostdraft.lsp_server.telling import waiting
+from ghostdraft.models.costs import Costs
 from ghostdraft.models.registry import DEFAULT, MODELS
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import ModelError
 
 SMALLEST = "tiny"
+MEASURE = "ghostdraft doctor --measure"
+WIDTHS = (1, 2, 4, 8, 16)  # rows of the passes that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +58,27 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`store` is the folder of all models."""
+    """`store` is the folder of all models. `costs`: of the model's passes; None where they were not measured yet."""
 
     version: str
     machine: Machine
     engine: CpuEngine
     device: str
     model: Model
+    costs: Costs | None
     options: Options
     config: ConfigFile
     store: str
     problems: tuple[str, ...]
 
 
-def doctor(as_json: bool) -> bool:
-    """Prints the report. Whether nothing is missing."""
+def doctor(as_json: bool, measure: bool) -> bool:
+    """Prints the report, once the model's passes are measured anew where that is wished. Whether nothing is missing.
+
+    Raises ModelError, OSError where they cannot be measured.
+    """
+    if measure:
+        _measure(user_settings()[0].options().model)
     report = examine()
     typer.echo(_json(report) if as_json else "\n".join(_lines(report)))
     return not report.problems
@@ -80,12 +90,31 @@ def examine() -> Report:
     complaints += settings.add_folder(here)
     options = settings.options(here / "any")
     machine, engine, model, config = machines.look(), _cpu_engine(), _model(options.model), _config_file()
+    device, costs = _device(), _costs(options.model)
     problems = (
         *complaints,
         *filter(None, (config.problem, engine.problem, model.problem, _slow(machine, engine, model), _idle(machine))),
     )
     store = str(Store().home / "models")
-    return Report(__version__, machine, engine, _device(), model, options, config, store, problems)
+    return Report(__version__, machine, engine, device, model, costs, options, config, store, problems)
+
+
+def _measure(name: str) -> None:
+    from ghostdraft.drafting.measuring import measure_now
+    from ghostdraft.models.load import load
+
+    with waiting(f"measuring {name}"):
+        loaded = load(name)
+        measure_now(loaded.model, loaded.costs)
+
+
+def _costs(name: str) -> Costs | None:
+    from ghostdraft.models.cost_file import cost_file
+
+    try:
+        return cost_file(Store().find(name), _device()).read()
+    except ModelError:  # which stands among the problems
+        return None
 
 
 def _config_file() -> ConfigFile:
@@ -151,6 +180,7 @@ def _json(report: Report) -> str:
         "engine": asdict(report.engine),
         "device": report.device,
         "model": asdict(report.model),
+        "costs": report.costs and asdict(report.costs),
         "config": {"path": report.config.path, "exists": report.config.exists},
         "store": report.store,
         "settings": settings,
@@ -169,6 +199,7 @@ def _lines(report: Report) -> list[str]:
         "GPU": ("yes" if machine.gpu else "none found") + (", PyTorch is installed" if machine.torch else ""),
         "device": report.device,
         "model": _model_line(model),
+        "passes": _costs_line(report.costs),
         "models in": report.store,
         "config.toml": report.config.path + ("" if report.config.exists else ", which is not there"),
     }
@@ -190,6 +221,16 @@ def _model_line(model: Model) -> str:
         return f"{model.name}, not usable"
     return (
         f"{model.name}, {model.size / 1e6:,.0f} MB in {model.folder}, {model.licence}; fill-in-the-middle: {model.fim}"
+    )
+
+
+def _costs_line(costs: Costs | None) -> str:
+    if costs is None:
+        return f"not measured yet: the server does it while you rest, and at once does: {MEASURE}"
+    widths = ", ".join(f"{rows}: {1000 * costs.verify_seconds(rows):.1f}" for rows in WIDTHS)
+    return (
+        f"ms by rows behind {costs.context} tokens {widths}; drafting {1000 * costs.draft:.2f} ms; "
+        f"reads {costs.prefill_rate:,.0f} tokens/s; anew: {MEASURE}"
     )
 
 

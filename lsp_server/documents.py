@@ -40,6 +40,7 @@ class Document:
         self.uri = uri
         self.language_id = language_id
         self.version = version
+        self.cursor: int | None = None  # where the user was last seen, in code points
         self._lines = split_lines(well_formed(text))
         self._text: str | None = None
         self._anchor = (0, 0)  # a line and the offset of its start
@@ -72,7 +73,9 @@ class Document:
     def edit(self, start: Point, end: Point, text: str) -> None:
         """Replaces [start, end) by `text`."""
         text = well_formed(text)
-        self._remember(Edit(self.offset(start), self.offset(end), text))
+        edit = Edit(self.offset(start), self.offset(end), text)
+        self._remember(edit)
+        self.cursor = edit.start + len(text)
         first = self._first_line_touched(start)
         self._line_start(first)  # the anchor stays before what changes
         head = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
@@ -94,6 +97,7 @@ class Document:
         self._lines = split_lines(well_formed(text))
         self._text = None
         self._anchor = (0, 0)
+        self.cursor = None
         self.break_chain()
 
     def hand_out(self, mark: int) -> tuple[Edit, ...] | None:
@@ -141,16 +145,26 @@ class Documents:
 
     def __init__(self) -> None:
         self._open: dict[str, Document] = {}  # the most recently edited last
+        self._left: dict[str, int | None] = {}  # where the user was last seen in those that were closed
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._open
 
-    def open(self, uri: str, language_id: str, version: int, text: str) -> None:
+    def holds(self, document: Document) -> bool:
+        """Whether it is still open, and was not opened anew."""
+        return self._open.get(document.uri) is document
+
+    def open(self, uri: str, language_id: str, version: int, text: str) -> Document:
+        """Where it was open before, its cursor is taken to be where it was."""
         self.close(uri)
-        self._open[uri] = Document(uri, language_id, version, text)
+        document = self._open[uri] = Document(uri, language_id, version, text)
+        if (left := self._left.pop(uri, None)) is not None:
+            document.cursor = min(left, len(document.text))
+        return document
 
     def close(self, uri: str) -> None:
-        self._open.pop(uri, None)
+        if (document := self._open.pop(uri, None)) is not None:
+            self._left[uri] = document.cursor
 
     def get(self, uri: str) -> Document:
         try:

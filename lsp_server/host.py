@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.lsp_server.failures import log_failed_task, log_failure
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -43,11 +45,22 @@ class Engine(Protocol):
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
 
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None: ...
+
+    @property
+    def measured(self) -> bool: ...
+
+    def measure(self, cancel: Cancel) -> None: ...
+
     def interrupt(self) -> None: ...
 
     def close(self) -> None:
         """Frees the model's memory."""
 
+
+Prepare = Callable[[], Snapshot]
+Job = Callable[[Engine, Cancel], Callable[[], T]]
+"""Called on the event loop's thread at its turn; what it gives is then called on the engine's."""
 
 Load = Callable[[str, str], Engine]
 """Model and drafter by name to an engine; slow, may raise ModelError."""
@@ -79,6 +92,7 @@ class ModelHost:
         self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
         self.wanted: tuple[str, str] | None = None  # model and drafter
         self.status = Status(State.OFF)
+        self._changed = asyncio.Event()  # of this status
 
     def load(self, model: str, drafter: str) -> asyncio.Task[Exception | None]:
         """Begins to load. The returned task gives what the loading raised, None where it did not."""
@@ -102,21 +116,44 @@ class ModelHost:
     def announce(self, status: Status) -> None:
         if status != self.status:
             self.status = status
+            self._changed.set()
+            self._changed = asyncio.Event()
             self._on_status(status)
 
     async def ready(self) -> None:
         """Waits for the model, trying again where it failed before. Raises ModelUnavailable where none will come."""
         if self.status.state is State.ERROR and self.wanted is not None:
             self.load(*self.wanted)
-        while self.status.state is State.LOADING and self._loading is not None:
-            await asyncio.wait([self._loading])
-        if self.status.state is not State.READY:
+        if not await self.settled():
             raise ModelUnavailable(self.status.message or "Ghostdraft is switched off.")
 
-    async def complete(self, prepare: Callable[[], Snapshot], budget: Budget) -> Completion:
+    async def settled(self) -> bool:
+        """Waits while a model is fetched or loaded. Whether there is one then."""
+        while self.status.state is State.LOADING:
+            await self._changed.wait()
+        return self.status.state is State.READY
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is nothing to measure."""
+        return self._engine is None or self._engine.measured
+
+    async def complete(self, prepare: Prepare, budget: Budget) -> Completion:
         """Runs the engine on what `prepare` gives at this request's turn. Cancelling this stops the engine."""
+        return await self._take_turn(lambda engine, cancel: partial(engine.complete, prepare(), budget, cancel))
+
+    async def read_ahead(self, prepare: Prepare, budget: Budget) -> None:
+        """Reads the prompt of what `prepare` gives. Cancelling this stops the engine."""
+        await self._take_turn(lambda engine, cancel: partial(engine.read_ahead, prepare(), budget, cancel))
+
+    async def measure(self) -> None:
+        """Goes on to measure what the model's passes cost. Cancelling this stops the engine. Raises OSError."""
+        await self._take_turn(lambda engine, cancel: partial(engine.measure, cancel))
+
+    async def _take_turn(self, job: Job[T]) -> T:
+        """Raises ModelUnavailable."""
         cancel = threading.Event()
-        running = asyncio.create_task(self._run(prepare, budget, cancel))
+        running = asyncio.create_task(self._run(job, cancel))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -126,20 +163,20 @@ class ModelHost:
             running.add_done_callback(partial(log_failed_task, "the engine"))
             raise
 
-    async def _run(self, prepare: Callable[[], Snapshot], budget: Budget, cancel: threading.Event) -> Completion:
+    async def _run(self, job: Job[T], cancel: threading.Event) -> T:
         async with self._turn:
             if cancel.is_set():
                 raise asyncio.CancelledError
             if self._engine is None:
                 raise ModelUnavailable("The model was exchanged meanwhile: ask again.")
-            return await self._work(self._engine, prepare(), budget, cancel)
+            return await self._work(self._engine, job, cancel)
 
-    async def _work(self, engine: Engine, snapshot: Snapshot, budget: Budget, cancel: threading.Event) -> Completion:
+    async def _work(self, engine: Engine, job: Job[T], cancel: threading.Event) -> T:
         loop = asyncio.get_running_loop()
         self._at_work = engine, cancel
         self._stay()
         try:
-            return await loop.run_in_executor(self._thread, engine.complete, snapshot, budget, cancel)
+            return await loop.run_in_executor(self._thread, job(engine, cancel))
         finally:
             self._at_work = None
             self._rest_later()

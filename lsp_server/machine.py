@@ -7,8 +7,8 @@ import os
 import platform
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from ghostdraft.models.cost_file import processor
 from ghostdraft.models.load import has_accelerator
 
 GPU_NOTE = 'A GPU is here, but PyTorch is not, so the CPU is used. To use the GPU: pip install "ghostdraft[gpu]"'
@@ -40,7 +40,7 @@ def look() -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
-        processor=_processor(),
+        processor=processor(),
         cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
         memory=psutil.virtual_memory().total,
         bandwidth=_bandwidth(),
@@ -67,15 +67,6 @@ def is_too_slow(machine: Machine, parameters: float, portable: bool) -> bool:
     weights = parameters * 1e9 * BYTES_A_PARAMETER
     seconds_a_token = weights / (machine.bandwidth * min(machine.cores, 4))
     return portable or seconds_a_token > _SLOWEST or 1.5 * weights > machine.memory
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
 
 
 def _bandwidth() -> float:

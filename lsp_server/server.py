@@ -91,6 +91,7 @@ class Server:
 
     def _shutdown(self, _: object) -> None:
         self._shut_down = True
+        self._completions.close()
         self._connection.close()
 
     def _exit(self, _: object) -> None:
@@ -98,7 +99,8 @@ class Server:
 
     def _did_open(self, raw: object) -> None:
         opened = protocol.read(protocol.DidOpen, raw).text_document
-        self._documents.open(opened.uri, opened.language_id, opened.version, opened.text)
+        document = self._documents.open(opened.uri, opened.language_id, opened.version, opened.text)
+        self._completions.opened(document)
 
     def _did_change(self, raw: object) -> None:
         params = protocol.read(protocol.DidChange, raw)
@@ -107,6 +109,7 @@ class Server:
             convert.change(document, change, self._completions.encoding)
         if params.text_document.version is not None:
             document.version = params.text_document.version
+        self._completions.rest(document)
 
     def _did_close(self, raw: object) -> None:
         uri = protocol.read(protocol.DidClose, raw).text_document.uri

@@ -16,19 +16,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request as things stood when its message was read.
+class Capture:
+    """A document as it stood, and the budget for what is written there.
 
     `mark`: of the document then, whose edits the snapshot still lacks; None where the snapshot's text is not the
-    document's. `present` makes the answer.
+    document's.
     """
 
     document: Document
     mark: int | None
     snapshot: Snapshot
     budget: Budget
-    invoked: bool
-    present: Callable[[Completion], object]
 
     def hand_out(self) -> Snapshot:
         """The snapshot with its edits, at its turn: from here on the engine knows this text."""
@@ -36,6 +34,15 @@ class Request:
             self.document.break_chain()
             return self.snapshot
         return replace(self.snapshot, edits=self.document.hand_out(self.mark))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as things stood when its message was read; `present` makes the answer."""
+
+    capture: Capture
+    invoked: bool
+    present: Callable[[Completion], object]
 
 
 class Session:
@@ -47,7 +54,7 @@ class Session:
 
     def submit(self, request: Request) -> asyncio.Task[object]:
         """The answer to come; None where there is nothing to show. Cancels the document's older request."""
-        uri = request.snapshot.uri
+        uri = request.capture.snapshot.uri
         self.cancel(uri)
         task = asyncio.create_task(self._answer(request))
         self._current[uri] = task
@@ -65,7 +72,7 @@ class Session:
             return None
         try:
             await self._host.ready()
-            completion = await self._host.complete(request.hand_out, request.budget)
+            completion = await self._host.complete(request.capture.hand_out, request.capture.budget)
         except ModelUnavailable as error:
             raise RpcError(ErrorCode.REQUEST_FAILED, str(error)) from error
         return request.present(completion) if completion.text else None

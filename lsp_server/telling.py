@@ -1,4 +1,5 @@
-"""What goes wrong on the command line: one sentence with its mend on standard error, and the exit status."""
+"""What goes wrong on the command line: one sentence with its mend on standard error, and the exit status. And that
+something takes its time."""
 
 from __future__ import annotations
 
@@ -46,3 +47,16 @@ def _give_output_up() -> None:
     """Python would try once more at its end to write what could not be written, and complain."""
     with suppress(UnsupportedOperation), open(os.devnull, "wb") as nowhere:  # a stream may have no descriptor
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner on standard error, where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(f"{what} ..."):
+        yield

@@ -15,6 +15,7 @@ from pathlib import Path
 from ghostdraft.models import tokenizer
 from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint, mend_told
+from ghostdraft.models.cost_file import CostFile, cost_file
 from ghostdraft.models.cpu.convert import covers
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.safetensors_header import read_shapes
@@ -37,12 +38,14 @@ SHORTEST = 1024  # tokens: a context that is worth a model
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`device` is the one it runs on: one of DEVICES but "auto". `note` is for the user where that was no choice."""
+    """`device` is the one it runs on: one of DEVICES but "auto". `costs` keeps what its passes cost here. `note` is for
+    the user where the device was no choice."""
 
     spec: ModelSpec
     tokenizer: Tokenizer
     model: LanguageModel
     device: str
+    costs: CostFile
     note: str = ""
 
 
@@ -79,7 +82,8 @@ def _load_on_cpu(
         model = _cpu(store, checkpoint, context, threads)
     else:
         model = _torch(checkpoint, "cpu", "float32", context)
-    return Loaded(checkpoint.spec, words, model, device, _note(checkpoint.spec, device))
+    costs = cost_file(checkpoint, device, threads)
+    return Loaded(checkpoint.spec, words, model, device, costs, _note(checkpoint.spec, device))
 
 
 def _load_on_gpu(checkpoint: Checkpoint, words: Tokenizer, device: str, context: int) -> Loaded:
@@ -96,7 +100,8 @@ def _load_on_gpu(checkpoint: Checkpoint, words: Tokenizer, device: str, context:
             except OutOfMemory:
                 continue
             notes = (_note(spec, device), _short_of_memory(spec.name, precision, room if room < context else None))
-            return Loaded(spec, words, model, device, " ".join(filter(None, notes)))
+            costs = cost_file(checkpoint, device, None)
+            return Loaded(spec, words, model, device, costs, " ".join(filter(None, notes)))
     raise OutOfMemory(
         f"The GPU has too little memory for {checkpoint.name}, so it runs on the CPU, more slowly. Close what else "
         "uses the GPU, or take a smaller model: ghostdraft models recommend."

@@ -16,6 +16,7 @@ from ghostdraft.models.types import Tokenizer, WeightsCorrupt
 
 _SPACE = "▁"  # sentencepiece's mark for a space
 _SPACE_BYTES = _SPACE.encode()
+_BETWEEN = "\ufffe"  # pieces: no character
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -54,6 +55,12 @@ class BpeTokenizer:
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
         return b"".join(map(self._token_bytes, token_ids))
 
+    def spellings(self, count: int) -> list[bytes]:
+        spelled = self._spelled([self._inner.id_to_token(token_id) or "" for token_id in range(count)])
+        for token_id, content in self._added.items():
+            spelled[token_id : token_id + 1] = [content] if token_id < count else []
+        return spelled
+
     def token_id(self, token: str) -> int | None:
         id_: int | None = self._inner.token_to_id(token)
         return id_
@@ -80,8 +87,10 @@ class BpeTokenizer:
         """Rows by which a model's vocabulary is padded stand for nothing."""
         if token_id in self._added:
             return self._added[token_id]
-        piece = self._inner.id_to_token(token_id) or ""
-        return _fallback_bytes(piece) if self._byte_fallback else _level_bytes(piece)
+        return self._spelled([self._inner.id_to_token(token_id) or ""])[0]
+
+    def _spelled(self, pieces: Sequence[str]) -> list[bytes]:
+        return list(map(_fallback_bytes, pieces)) if self._byte_fallback else _level_bytes(pieces)
 
 
 def _any_of(tokens: dict[str, int]) -> re.Pattern[str] | None:
@@ -118,9 +127,26 @@ def _fallback_bytes(piece: str) -> bytes:
     return bytes([int(byte[1], 16)]) if byte else piece.replace(_SPACE, " ").encode()
 
 
-def _level_bytes(piece: str) -> bytes:
+def _level_bytes(pieces: Sequence[str]) -> list[bytes]:
+    """All at once, through Latin-1, where a character is a byte; alone only those with other characters."""
+    latin = _BETWEEN.join(pieces).translate(_latin_of_letter()).split(_BETWEEN) if pieces else []
+    return [
+        one.encode("latin-1") if one.isascii() or max(one) < "\u0100" else _mixed_bytes(piece)
+        for one, piece in zip(latin, pieces, strict=True)
+    ]
+
+
+def _mixed_bytes(piece: str) -> bytes:
+    """Characters that are no letters stand for themselves."""
     table = _byte_of_letter()
     return b"".join(bytes([table[letter]]) if letter in table else letter.encode() for letter in piece)
+
+
+@cache
+def _latin_of_letter() -> dict[int, str]:
+    """For each letter the character of Latin-1 that has its byte; what only looks like one of these becomes another."""
+    letters = {ord(letter): chr(byte) for letter, byte in _byte_of_letter().items()}
+    return dict.fromkeys(range(0x80, 0x100), "\uffff") | letters
 
 
 @cache

@@ -184,6 +184,9 @@ class Tokenizer(Protocol):
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
         """The exact UTF-8 bytes that the tokens stand for; a token may end inside a character."""
 
+    def spellings(self, count: int) -> list[bytes]:
+        """What `decode_bytes` says of each of the first `count` ids alone; much faster for many."""
+
     def token_id(self, token: str) -> int | None:
         """The id of one token by its name, special ones included."""
 

@@ -13,8 +13,18 @@ import numpy as np
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
 from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling, draw, probabilities
-from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass, Shape
+from ghostdraft.models.types import (
+    CacheState,
+    FloatArray,
+    IntArray,
+    LanguageModel,
+    ModelSpec,
+    Pass,
+    Shape,
+    Tokenizer,
+)
 
 Tokens = tuple[int, ...]
 LogitsOf = Callable[[Tokens], FloatArray]  # what follows these tokens: [vocab]
@@ -44,6 +54,9 @@ class ByteTokenizer:
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
         names = {token: name.encode() for name, token in self.special.items()}
         return b"".join(names.get(token) or bytes([token]) for token in token_ids)
+
+    def spellings(self, count: int) -> list[bytes]:
+        return [self.decode_bytes([token]) for token in range(count)]
 
     def token_id(self, token: str) -> int | None:
         return self.special.get(token)
@@ -120,6 +133,29 @@ class CheckedModel:
 
     def _keep(self, path: Tokens) -> None:
         raise NotImplementedError
+
+
+class FakeCosts:
+    """Measured costs in memory."""
+
+    def __init__(self, costs: Costs | None = None) -> None:
+        self.kept = costs
+
+    def read(self) -> Costs | None:
+        return self.kept
+
+    def write(self, costs: Costs) -> None:
+        self.kept = costs
+
+
+@dataclass(frozen=True)
+class FakeLoaded:
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    model: LanguageModel
+    device: str = "cpu"
+    costs: FakeCosts = field(default_factory=FakeCosts)
+    note: str = ""
 
 
 class FakeModel(CheckedModel):
@@ -286,13 +322,22 @@ def line_before_cursor(snapshot: Snapshot) -> str:
 
 @dataclass
 class FakeEngine:
-    """Completes with what `says` makes of the snapshot, once `gate` is open, or stops when it is cancelled."""
+    """Completes with what `says` makes of the snapshot, once `gate` is open, or stops when it is cancelled.
+
+    `known` has all snapshots in order, `seen` those of requests, `ahead` those read ahead; `steps` is how many looks at
+    the cancel token reading one ahead, or measuring, takes.
+    """
 
     says: Callable[[Snapshot], str] = line_before_cursor
     gate: threading.Event = field(default_factory=threading.Event)
     seen: list[tuple[Snapshot, Budget]] = field(default_factory=list)
+    known: list[Snapshot] = field(default_factory=list)
+    ahead: list[Snapshot] = field(default_factory=list)
     cancelled: int = 0
     interrupted: int = 0
+    steps: int = 0
+    read: int = 0
+    measured: bool = True
     note: str = ""
     on_gpu: bool = False
     closed: bool = False
@@ -305,8 +350,25 @@ class FakeEngine:
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         self.seen.append((snapshot, budget))
+        self.known.append(snapshot)
         while not self.gate.is_set() and not cancel.is_set():
             time.sleep(0.001)
         self.cancelled += cancel.is_set()
         text, reason = ("", StopReason.CANCELLED) if cancel.is_set() else (self.says(snapshot), StopReason.LINE)
         return Completion(text, snapshot.cursor, snapshot.cursor, reason, DecodeStats(), text)
+
+    def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:  # noqa: ARG002
+        self.ahead.append(snapshot)
+        self.known.append(snapshot)
+        self.read += self._worked(cancel)
+
+    def measure(self, cancel: Cancel) -> None:
+        self.measured = self._worked(cancel)
+
+    def _worked(self, cancel: Cancel) -> bool:
+        """Whether all steps were done before it was cancelled."""
+        for _ in range(self.steps):
+            if cancel.is_set():
+                return False
+            time.sleep(0.001)
+        return True

@@ -58,13 +58,14 @@ def _built_with_package() -> Path | None:
 
 
 def _built_here() -> Path:
-    target = platformdirs.user_cache_path("ghostdraft") / f"engine-{_fingerprint()}{_SUFFIX}"
+    target = platformdirs.user_cache_path("ghostdraft") / f"engine-{fingerprint()}{_SUFFIX}"
     if not target.exists():
         _build(target)
     return target
 
 
-def _fingerprint() -> str:
+def fingerprint() -> str:
+    """Of the engine's sources: other sources may be faster or slower."""
     contents = b"".join(source.read_bytes() for source in _sources())
     return hashlib.sha256(contents + " ".join(FLAGS).encode()).hexdigest()[:16]
 

@@ -107,7 +107,7 @@ class CpuModel:
         if not is_current(path):
             raise WeightsCorrupt(f"{path} is cut off or of another version.")
         self._engine = _engine()
-        self.variant = _choose(variant or os.environ.get(VARIANT))
+        self.variant = chosen_variant(variant)
         self.threads = min(threads or default_threads(), MAX_THREADS)
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
@@ -204,8 +204,9 @@ class CpuModel:
         return int(handle)
 
 
-def _choose(wanted: str | None) -> str:
-    here = variants()
+def chosen_variant(wanted: str | None = None) -> str:
+    """The one asked for here or by the environment, else the best. Raises EngineUnavailable."""
+    here, wanted = variants(), wanted or os.environ.get(VARIANT)
     if wanted and wanted not in here:
         raise EngineUnavailable(f"This machine does not run the variant {wanted}; it runs {', '.join(here)}.")
     return wanted or here[0]

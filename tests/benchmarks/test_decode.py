@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,12 @@ from ghostdraft.benchmarks.decode import REPETITIONS, Run, Trial, by_language, m
 from ghostdraft.benchmarks.holes import Cursor
 from ghostdraft.drafting import make
 from ghostdraft.drafting.types import Draft, Drafter
-from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
-from tests.fakes import ByteTokenizer, FakeDrafter, FakeModel, next_token_logits, shape
+from ghostdraft.models.types import ModelSpec
+from tests.fakes import ByteTokenizer, FakeDrafter, FakeLoaded, FakeModel, next_token_logits, shape
 
 HEAD = "if (ready) {\n    "
 TAIL = "\n}\n"
 BODY = "alpha(1);\n    beta(2);\n    gamma(3);\n}\nmore(4);\n"
-
-
-@dataclass
-class FakeLoaded:
-    spec: ModelSpec
-    tokenizer: Tokenizer
-    model: LanguageModel
-    device: str = "cpu"
-    note: str = ""
 
 
 def writes(text: str) -> FakeLoaded:

@@ -14,8 +14,10 @@ import pytest
 from ghostdraft.benchmarks.llama_model import LlamaModel
 from ghostdraft.benchmarks.replay_llama_server import LINES_BEFORE, LINES_BEHIND, near_lines
 from ghostdraft.completion.types import Snapshot
+from ghostdraft.models.types import Shape
 
 VOCAB = 11
+SHAPE = Shape("llama", 1, 32, 1, 1, 32, 32, VOCAB, 64, 10_000.0, 1e-5, qkv_bias=False, tied=True)
 
 
 class Library:
@@ -26,9 +28,6 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: SimpleNamespace()
-
-    def llama_vocab_n_tokens(self, _: Any) -> int:
-        return VOCAB
 
     def llama_batch_init(self, size: int, _embd: int, _sequences: int) -> Any:
         rows: list[list[int]] = [[0] for _ in range(size)]
@@ -68,7 +67,7 @@ def expected(tokens: list[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> LlamaModel:
     monkeypatch.setitem(sys.modules, "llama_cpp", Library())  # type: ignore[arg-type]
-    return LlamaModel(Path("any.gguf"), 64, 2, flash=False)
+    return LlamaModel(Path("any.gguf"), SHAPE, 64, 2, flash=False)
 
 
 def test_rows_follow_what_is_kept(model: LlamaModel) -> None:
@@ -100,7 +99,7 @@ def test_a_file_that_llama_cpp_cannot_load_is_told(monkeypatch: pytest.MonkeyPat
     library.llama_model_load_from_file = lambda *_: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "llama_cpp", library)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"any\.gguf"):
-        LlamaModel(Path("any.gguf"), 64, 2, flash=False)
+        LlamaModel(Path("any.gguf"), SHAPE, 64, 2, flash=False)
 
 
 def test_llama_vim_sends_the_lines_around_the_cursor() -> None:

@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from queue import SimpleQueue
@@ -52,8 +51,8 @@ from ghostdraft.lsp_server.commands import app
 from ghostdraft.lsp_server.documents import Document
 from ghostdraft.lsp_server.protocol import Position
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import Interrupted, LanguageModel, ModelSpec, Pass, Tokenizer
-from tests.fakes import ByteTokenizer, FakeModel, next_token_logits, shape
+from ghostdraft.models.types import Interrupted, ModelSpec, Pass
+from tests.fakes import ByteTokenizer, FakeLoaded, FakeModel, next_token_logits, shape
 
 HEAD = 'def names():\n    one = find("one")\n    two = find("two")\n    three = find("three")\n    '
 BODY = 'four = find("four")\n    five = find("five")'
@@ -356,15 +355,6 @@ def test_the_server_has_the_text_that_was_typed() -> None:
         for each in protocol.read(protocol.DidChange, change).content_changes:
             convert.change(document, each, "utf-16")
     assert document.text == HEAD + "xé\n    😀y" + TAIL
-
-
-@dataclass
-class FakeLoaded:
-    spec: ModelSpec
-    tokenizer: Tokenizer
-    model: LanguageModel
-    device: str = "cpu"
-    note: str = ""
 
 
 @pytest.mark.parametrize("again", ["x = 1 + ", "y = 2 + "])

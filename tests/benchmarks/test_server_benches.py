@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ghostdraft.benchmarks import cancel, startup
+from ghostdraft.benchmarks import cancel, keystroke, startup
 from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
 from ghostdraft.benchmarks.report import Bar
 from ghostdraft.models.load import load
@@ -36,6 +36,14 @@ def test_cancelled_requests_are_timed_in_the_prompt_and_in_decoding() -> None:
     assert found[0].stopped is not None
     assert found[0].stopped > 0.0
     assert [one.delay for one in found] == [0.0, cancel.LATEST] * 2
+
+
+@pytest.mark.model("tiny")
+def test_a_key_costs_no_more_in_a_long_file() -> None:
+    loaded = load("tiny", "cpu", threads=1)
+    short, long = (keystroke.cost(lines, asyncio.run(keystroke.typed(loaded, lines))) for lines in keystroke.LINES)
+    assert long.characters > 1_000_000 > 100_000 > short.characters
+    assert 0.0 < long.p50 < 2 * short.p50
 
 
 def test_the_spread_of_times_leaves_out_what_was_done_before() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from ghostdraft.completion.types import Cancel, DecodeStats
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Draft, Drafter
+from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FloatArray, Interrupted
 from tests.fakes import FakeDrafter, FakeModel, Never, Plan, TinyTransformer, Tokens, hashed_logits, next_token_logits
@@ -42,6 +44,11 @@ def steps_of(
 
 def generated(steps: Sequence[Step]) -> list[int]:
     return [token for step in steps if step.kind == "verify" for token in step.token_ids]
+
+
+def drafts(steps: Sequence[Step]) -> list[int]:
+    """How many tokens each step drafted."""
+    return [step.drafted for step in steps if step.kind == "verify"]
 
 
 def one_by_one(prompt: Sequence[int], most: int, stop: Sequence[int] = ()) -> list[int]:
@@ -301,6 +308,33 @@ def test_a_real_cache_gives_the_tokens_of_no_cache(plan: Plan) -> None:
         assert generated(steps_of(drafted, prompt, 12)) == tokens[len(prompt) :]
 
 
+def test_what_was_read_ahead_is_not_read_again() -> None:
+    prompt = (1, 2, 3, 4) * 20
+    ahead = decoder(NoDrafter(), max_rows=8)
+    assert sum(len(step.token_ids) for step in ahead.read(prompt, (), Never())) == len(prompt) - 1
+    steps = steps_of(ahead, prompt)
+    assert [step.kind for step in steps[:2]] == ["prefill", "verify"]
+    assert steps[0].reused == len(prompt) - 1
+    assert generated(steps) == one_by_one(prompt, 20)
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_reading_ahead_ends_at_once_and_what_was_read_stays(looks: int) -> None:
+    prompt = (1, 2, 3, 4) * 20
+    ahead = decoder(NoDrafter(), max_rows=8)
+    list(ahead.read(prompt, (), CancelledAfter(looks)))
+    assert kept(ahead) == prompt[: 8 * looks]
+    assert steps_of(ahead, prompt)[0].reused == 8 * looks
+
+
+def test_reading_ahead_what_is_known_forgets_no_text_that_may_yet_be_typed() -> None:
+    ahead = decoder(NoDrafter())
+    suggested = tuple(generated(steps_of(ahead, PROMPT, 8)))
+    for typed in range(5):
+        assert list(ahead.read((*PROMPT, *suggested[:typed]), (), Never())) == []
+    assert steps_of(ahead, (*PROMPT, *suggested[:6]))[0].reused == len(PROMPT) + 5
+
+
 def test_forgetting_makes_the_next_run_cold() -> None:
     drafted = decoder(NoDrafter())
     steps_of(drafted)
@@ -334,14 +368,14 @@ def test_stats_follow_from_the_steps() -> None:
 
 
 def test_a_prefill_pass_finds_its_sixty_milliseconds() -> None:
-    pace = PrefillPace(most=512)
+    pace = PrefillPace(512, GUESS)
     for _ in range(10):
         pace.learn(pace.rows, 0.010 + 0.00099 * pace.rows)
     assert pace.rows == 48  # 57.5 ms
 
 
 def test_a_slow_machine_reads_a_few_rows_at_a_time_and_a_fast_one_all_it_can() -> None:
-    slow, fast = PrefillPace(most=512), PrefillPace(most=32)
+    slow, fast = PrefillPace(512, GUESS), PrefillPace(32, GUESS)
     for _ in range(10):
         slow.learn(slow.rows, 0.020 * slow.rows)
         fast.learn(fast.rows, 1e-5 * fast.rows)
@@ -349,15 +383,58 @@ def test_a_slow_machine_reads_a_few_rows_at_a_time_and_a_fast_one_all_it_can() -
     assert fast.rows == 32
 
 
+def test_it_begins_with_what_was_measured() -> None:
+    assert PrefillPace(512, GUESS).rows == PrefillPace.LEAST
+    assert PrefillPace(512, replace(GUESS, prefill=((16, 0.016), (64, 0.064)))).rows == 56  # 60 fit, in blocks of 8
+    assert PrefillPace(64, replace(GUESS, prefill=((16, 0.001), (64, 0.002)))).rows == 64
+
+
+def chunks(costs: Costs) -> list[int]:
+    drafted = Decoder(FakeModel(LOGITS, VOCAB, max_rows=32), NoDrafter(), Sampling.GREEDY, costs)
+    return [len(step.token_ids) for step in steps_of(drafted, (1,) * 65, 0)[1:]]
+
+
+def test_costs_decide_the_first_chunks() -> None:
+    fast = replace(GUESS, prefill=((16, 0.001), (32, 0.002)))
+    assert chunks(GUESS)[0] == PrefillPace.LEAST
+    assert chunks(fast) == [32, 32]
+
+
+def test_costs_decide_the_lengths_of_drafts_and_may_be_exchanged() -> None:
+    def plan(tokens: Tokens, most: int) -> Draft:
+        return replace(oracle(tokens, most), chances=tuple(0.5 ** (i + 1) for i in range(most)))
+
+    dear = Costs(0, ((1, 1.0), (2, 2.0)), GUESS.prefill)
+    drafted = Decoder(FakeModel(LOGITS, VOCAB, max_rows=8), FakeDrafter(plan), Sampling.GREEDY, dear)
+    assert {step.drafted for step in steps_of(drafted)[1:]} == {0}
+    drafted.costs = replace(dear, verify=((1, 1.0), (8, 1.0001)))
+    assert steps_of(drafted)[1].drafted == 7
+    assert generated(steps_of(drafted)) == one_by_one(PROMPT, 20)
+
+
+def test_unlearning_forgets_acceptance_and_keeps_the_cache() -> None:
+    def plan(tokens: Tokens, most: int) -> Draft:
+        wrong = [(token + 1) % VOCAB for token in one_by_one(tokens, most)]
+        return Draft.line(wrong, chances=[0.9 ** (i + 1) for i in range(most)])
+
+    drafted = decoder(FakeDrafter(plan), max_rows=8)
+    first = drafts(steps_of(drafted, most=60))
+    assert first[0] > first[-1]
+    drafted.unlearn()
+    again = steps_of(drafted, most=60)
+    assert drafts(again) == first
+    assert again[0].reused == len(PROMPT) - 1
+
+
 def test_it_at_most_doubles_so_that_no_pass_takes_twice_its_time() -> None:
-    pace = PrefillPace(most=512)
+    pace = PrefillPace(512, GUESS)
     first = pace.rows
     pace.learn(first, 1e-9)
     assert pace.rows == 2 * first
 
 
 def test_a_short_last_pass_says_nothing_unless_it_was_slow() -> None:
-    pace = PrefillPace(most=512)
+    pace = PrefillPace(512, GUESS)
     for _ in range(4):
         pace.learn(pace.rows, 0.0001)
     full = pace.rows

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from threading import Event
 from typing import Any
 
 import pytest
 
-from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, Buffers, blocks
+from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, MOST_TYPED, Buffers, blocks
 from ghostdraft.completion.context import Window
 from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
 from ghostdraft.drafting.ngram import NgramDrafter
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models.costs import GUESS
 from ghostdraft.models.sampling import Sampling
-from tests.completion.writing import END, TOKENIZER, completed, engine_for, snapshot_at
-from tests.fakes import Never
+from tests.completion.writing import END, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
+from tests.fakes import FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
 
 BODY = "def f():\n    ¦\n"
 
@@ -195,7 +198,7 @@ def test_an_edit_costs_one_block_of_the_buffers() -> None:
     lines = [f"name_{i} = {i}\n" for i in range(800)]
     other = OtherBuffer("file:///b", "python", "other = 1\n" * 300)
 
-    def tokens(text: str) -> list[tuple[int, ...]]:
+    def tokens(text: str) -> tuple[tuple[int, ...], ...]:
         return buffers.tokens(Snapshot("file:///a", 1, "python", text, 0, others=(other,)))
 
     whole = tokens("".join(lines))
@@ -204,6 +207,33 @@ def test_an_edit_costs_one_block_of_the_buffers() -> None:
     lines.insert(300, "new = 1\n")
     tokens("".join(lines))
     assert 1 <= tokenizer.encoded - before <= 3
+
+
+def at(before: str, behind: str, *others: OtherBuffer) -> Snapshot:
+    return Snapshot("file:///a", 1, "python", before + behind, len(before), others=others)
+
+
+def test_while_one_types_the_blocks_are_the_very_same() -> None:
+    buffers = Buffers(TOKENIZER)
+    before, behind = "one = 1\n" * 20_000, "\ntwo = 2\n" * 20_000
+    other = OtherBuffer("file:///b", "python", "other = 1\n")
+    while (found := buffers.tokens(at(before, behind, other))) is not buffers.tokens(at(before, behind, other)):
+        pass  # not all are tokenised at once
+    for count in range(MOST_TYPED):
+        assert buffers.tokens(at(before + "x" * count, behind, replace(other))) is found
+    changes = [
+        at(before + "x" * (MOST_TYPED + 1), behind, other),
+        at(before[:-3], behind, other),
+        at("#" + before, behind, other),
+        at(before, behind[1:], other),
+        at(before, behind, replace(other, text="other = 2\n")),
+        at(before, behind),
+    ]
+    for changed in changes:
+        again = buffers.tokens(changed)
+        assert again is not found
+        assert again == Buffers(TOKENIZER).tokens(changed) or len(again) > len(Buffers(TOKENIZER).tokens(changed))
+        buffers.tokens(at(before, behind, other))
 
 
 def test_no_block_reaches_over_the_cursor() -> None:
@@ -243,3 +273,56 @@ def test_what_the_model_repeats_of_the_text_before_the_cursor_is_skipped(cuts: t
     pieces = [stream.feed(Step("verify", tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
     assert "".join(pieces) == "ABCDE"
     assert stream.tokens_within(2) == 6
+
+
+MEASURED = replace(GUESS, verify=((1, 0.01), (8, 0.02)))
+
+
+def fake_engine(costs: FakeCosts) -> Engine:
+    model = FakeModel(hashed_logits(VOCAB), VOCAB)
+    return Engine(FakeLoaded(spec_of(()), TOKENIZER, model, costs), NoDrafter(), Sampling.GREEDY)
+
+
+def test_costs_that_were_measured_before_hold_from_the_start() -> None:
+    engine = fake_engine(FakeCosts(MEASURED))
+    assert engine.measured
+    assert engine.decoder.costs == MEASURED
+
+
+def test_measuring_goes_on_until_it_is_done_and_leaves_the_cache_alone() -> None:
+    costs = FakeCosts()
+    engine = fake_engine(costs)
+    engine.complete(snapshot_at("a = 1\nb = ¦"), Budget(0), Never())
+    known = engine.decoder.model.length
+    engine.measure(After(3))
+    assert not engine.measured
+    engine.measure(Never())
+    assert engine.measured
+    assert costs.kept == engine.decoder.costs
+    assert engine.decoder.model.length == known
+
+
+@pytest.mark.parametrize("marked", [BODY, "a = 1\nb = ¦\n" + "z = 1\n" * 9, "x = f(1)\ny = ¦\n"])
+def test_read_ahead_all_but_the_last_token_is_known_and_the_answer_is_the_same(marked: str) -> None:
+    cold, snapshot = engine_for(marked, "foo + bar\n")
+    warm, _ = engine_for(marked, "foo + bar\n")
+    warm.read_ahead(snapshot, Budget(64), Never())
+    answer = warm.complete(snapshot, Budget(64), Never())
+    assert answer.stats.read_tokens == 0
+    assert answer.stats.reused_tokens == answer.stats.prompt_tokens - 1
+    assert answer.text == cold.complete(snapshot, Budget(64), Never()).text == "foo + bar"
+
+
+@pytest.mark.parametrize("looks", range(5))
+def test_reading_ahead_gives_way_at_any_time(looks: int) -> None:
+    engine, snapshot = engine_for("".join(f"line_{i} = {i}\n" for i in range(60)) + "x = ¦\n", "1\n")
+    engine.read_ahead(snapshot, Budget(64), After(looks))
+    answer = engine.complete(snapshot, Budget(64), Never())
+    assert (answer.text, answer.stats.reused_tokens > 0) == ("1", looks > 0)
+
+
+@pytest.mark.parametrize("marked", ["¦", "  \n¦"])
+def test_of_a_blank_file_nothing_is_read_ahead(marked: str) -> None:
+    engine, snapshot = engine_for(marked, "x")
+    engine.read_ahead(snapshot, Budget(64), Never())
+    assert engine.decoder.model.length == 0

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ghostdraft.completion.decode import LIKELY, Decoder
+from ghostdraft.completion.decode import Decoder
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Drafter
 from ghostdraft.models.sampling import Sampling, probabilities
+from ghostdraft.models.types import IntArray
 from tests.fakes import FakeModel, Never, Tokens, hashed_logits
 
 VOCAB = 40
@@ -29,11 +30,11 @@ class Allowing:
     def met(self) -> bool:
         return not self.places
 
-    def allows(self, token_id: int) -> bool:
-        return token_id in self.places[0]
+    def allowed(self) -> IntArray:
+        return np.array(sorted(self.places[0]), np.int32)
 
     def take(self, token_id: int) -> None:
-        assert self.allows(token_id)
+        assert token_id in self.places[0]
         self.places.pop(0)
 
 
@@ -75,7 +76,7 @@ def test_sampled_tokens_have_the_models_own_odds_among_those_allowed() -> None:
 
 
 def test_an_unlikely_token_is_found_where_no_likely_one_is_allowed() -> None:
-    vocab = 4 * LIKELY
+    vocab = 2048
     logits = np.arange(vocab, dtype=np.float32)
     decoder = Decoder(FakeModel(lambda _: logits, vocab), NoDrafter(), Sampling.GREEDY)
     steps = list(decoder.run(PROMPT, (), 1, (), Never(), opening=Allowing({3, 5})))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.prompt import LEAST_SUFFIX, Opening, Prompter, for_model, unfinished
-from ghostdraft.completion.types import Context, Prompt
+from ghostdraft.completion.context import STEPS, Window, gather
+from ghostdraft.completion.prompt import LEAST_SUFFIX, STEP, Opening, Prompter, Spellings, for_model, unfinished
+from ghostdraft.completion.types import Context, Prompt, Snapshot
 from ghostdraft.models.types import FimTemplate
 from tests.completion.writing import MIDDLE, PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, spec_of
+from tests.fakes import ByteTokenizer
 
 BEHIND = "\n" + "z = 1\n" * LEAST_SUFFIX
 SPECIAL = TOKENIZER.special
@@ -51,6 +55,77 @@ def test_what_is_called_stable_survives_the_next_key(prefix: str, key: str) -> N
         now, later = build(prefix, fim=fim), build(prefix + key, fim=fim)
         assert now.stable_prefix <= len(now.token_ids)
         assert now.token_ids[: now.stable_prefix] == later.token_ids[: now.stable_prefix]
+
+
+LINE = st.sampled_from(["def f(a, b):", "    return a + b", "", "x = [1, 2]", "    # one two three"])
+LINES = st.lists(LINE, min_size=40, max_size=60)
+PIECES = re.compile(r" ?[A-Za-z]+|\s+(?!\S)|\s+|[^\sA-Za-z]+")
+
+
+@given(LINES, LINES, st.text("ab (.\n", min_size=1, max_size=30), st.sampled_from([(), (SUFFIX_FIRST,)]))
+def test_a_key_changes_the_prompt_near_the_cursor_only(
+    before: list[str], behind: list[str], typed: str, fim: tuple[FimTemplate, ...]
+) -> None:
+    """But for a step of the window, which comes once for many keys."""
+    prompter, window = Prompter(spec_of(fim), TOKENIZER), Window(400, 200)
+    head, tail = "\n".join(before) + "\n", "\n" + "\n".join(behind)
+    steps = 0
+    last = prompter.build(gather(at(head, tail), window), 8)
+    for count in range(1, len(typed) + 1):
+        now = prompter.build(gather(at(head + typed[:count], tail), window), 8)
+        steps += now.token_ids[: last.stable_prefix] != last.token_ids[: last.stable_prefix]
+        last = now
+    assert steps <= 1 + len(typed) * STEPS // window.prefix
+
+
+def at(before: str, behind: str) -> Snapshot:
+    return Snapshot("file:///a", 1, "python", before + behind, len(before))
+
+
+class WordTokenizer(ByteTokenizer):
+    """Splits text into words, a blank before each being its own, before it looks for tokens: here, whole pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoded: list[str] = []
+        self._pieces: dict[int, bytes] = {}
+
+    def encode(self, text: str, special: bool = False) -> list[int]:  # noqa: ARG002
+        self.encoded.append(text)
+        pieces = [piece.encode() for piece in PIECES.findall(text)]
+        self._pieces.update((crc32(piece), piece) for piece in pieces)
+        return list(map(crc32, pieces))
+
+    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
+        return b"".join(map(self._pieces.__getitem__, token_ids))
+
+
+@given(LINES, st.integers(0, 2000))
+def test_a_remembered_head_changes_no_token(lines: list[str], length: int) -> None:
+    text = "\n".join(lines)[:length]
+    whole = WordTokenizer().encode(text[: len(text) - len(unfinished(text))] or "\n")
+    context = Context(text, "", "python", "")
+    assert list(Prompter(spec_of(()), WordTokenizer()).build(context, 8).token_ids) == whole
+
+
+def test_while_one_types_the_head_is_not_tokenised_again() -> None:
+    tokenizer = WordTokenizer()
+    prompter = Prompter(spec_of(()), tokenizer)
+    text = "some words of code\n" * 200
+    prompter.build(Context(text, "", "python", ""), 8)
+    tokenizer.encoded.clear()
+    for count in range(100):
+        prompter.build(Context(text + "x " * count, "", "python", ""), 8)
+    assert sum(map(len, tokenizer.encoded)) < 2 * len(text) + 100 * 2 * STEP
+
+
+def test_a_tokenizer_that_marks_the_start_of_a_text_gets_it_whole() -> None:
+    class Marking(WordTokenizer):
+        def encode(self, text: str, special: bool = False) -> list[int]:
+            return [10, *super().encode(text, special)]
+
+    prompt = Prompter(spec_of(()), Marking()).build(Context("some words of code\n" * 200, "", "python", ""), 8)
+    assert prompt.token_ids.count(10) == 1
 
 
 def test_suffix_first_keeps_everything_before_the_cursors_line() -> None:
@@ -103,33 +178,46 @@ def test_what_is_left_out_is_on_the_cursors_line(prefix: str) -> None:
     [(" retu", " return", True), (" retu", " re", True), (" retu", " rest", False), (" retu", "return", False)],
 )
 def test_an_opening_allows_what_goes_on_with_it(lead: str, token: str, allowed: bool) -> None:
-    assert Opening(lead, WordTokenizer(token), {1}).allows(0) == allowed
-    assert not Opening(lead, WordTokenizer(token), {0}).allows(0)
+    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {1})).allowed()) == [0] * allowed
+    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {0})).allowed()) == []
 
 
 def test_an_opening_is_met_token_by_token() -> None:
-    opening = Opening("é(", TOKENIZER, ())
+    opening = Opening("é(", Spellings(TOKENIZER, 256, ()))
     for token in "é(".encode():
         assert not opening.met
-        assert [other for other in range(256) if opening.allows(other)] == [token]
+        assert list(opening.allowed()) == [token]
         opening.take(token)
     assert opening.met
 
 
-class WordTokenizer:
-    """One token."""
+@given(
+    st.lists(st.text("aé😀 ", max_size=3), max_size=20),
+    st.text("aé😀 ", min_size=1, max_size=4),
+    st.sets(st.integers(0, 19)),
+)
+def test_the_tokens_along_a_text_are_those_that_begin_it_or_begin_with_it(
+    words: list[str], text: str, hidden: set[int]
+) -> None:
+    spelled = [word.encode() for word in words]
+    along = Spellings(ListTokenizer(spelled), len(words), hidden).along(text.encode())
+    expected = [
+        token
+        for token, word in enumerate(spelled)
+        if word and token not in hidden and (word.startswith(text.encode()) or text.encode().startswith(word))
+    ]
+    assert sorted(along) == expected
 
-    def __init__(self, word: str) -> None:
-        self._word = word.encode()
 
-    def encode(self, text: str, special: bool = False) -> list[int]:  # noqa: ARG002
-        return [0]
+class ListTokenizer(ByteTokenizer):
+    """Its tokens are these."""
+
+    def __init__(self, spelled: Sequence[bytes]) -> None:
+        super().__init__()
+        self._spelled = spelled
 
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
-        return self._word * len(token_ids)
-
-    def token_id(self, token: str) -> int | None:  # noqa: ARG002
-        return None
+        return b"".join(self._spelled[token] for token in token_ids)
 
 
 def test_what_a_model_gets_is_utf8_with_one_kind_of_line_break() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json.encoder
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 
 from ghostdraft.completion.context import Window
 from ghostdraft.completion.engine import Engine
-from ghostdraft.completion.types import Budget, Completion, Snapshot
+from ghostdraft.completion.prompt import Prompter, unfinished
+from ghostdraft.completion.types import Budget, Completion, Context, Snapshot
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models import tokenizer
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.load import load
 from ghostdraft.models.sampling import Sampling
@@ -66,3 +68,30 @@ def test_drafting_changes_no_answer(tiny_engine: Engine, marked: str) -> None:
     tiny_engine.decoder.drafter = NgramDrafter()
     tiny_engine.decoder.forget()
     assert complete(tiny_engine, marked).text == plain.text
+
+
+@pytest.mark.parametrize("name", ["tiny", "starter"])
+def test_a_remembered_head_changes_no_token(name: str, request: pytest.FixtureRequest) -> None:
+    """Real tokenizers split text between words before they look for tokens."""
+    checkpoint: Checkpoint = request.getfixturevalue(name)
+    words = tokenizer.load(checkpoint.tokenizer_path)
+    prompter = Prompter(checkpoint.spec, words)
+    text = Path(json.encoder.__file__).read_text(encoding="utf-8")
+    for end in range(0, len(text), 97):
+        prefix = text[max(0, end - 4096) : end]
+        expected = words.encode(prefix[: len(prefix) - len(unfinished(prefix))]) or words.encode("\n")
+        assert prompter.build(Context(prefix, "", "python", ""), 8).token_ids == tuple(expected)
+
+
+def test_measuring_in_pieces_changes_no_answer(tiny_engine: Engine) -> None:
+    marked = "import os\n\nfor name in os.¦\n"
+    expected = complete(tiny_engine, marked).text
+    for seconds in (0.01, 0.1, 0.2):
+        cancel = Event()
+        timer = Timer(seconds, lambda cancel=cancel: (cancel.set(), tiny_engine.interrupt()))
+        timer.start()
+        tiny_engine.measure(cancel)
+        timer.join()
+        answer = complete(tiny_engine, marked)
+        assert answer.text == expected
+        assert answer.stats.read_tokens == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -157,14 +158,29 @@ def test_memory_is_bounded_whatever_is_opened() -> None:
 
 def test_a_long_document_is_parsed_around_the_cursor_only() -> None:
     line = "x = (1, 'é')\n"
-    text = line * (3 * syntax.MOST_PARSED // len(line))
+    text = line * (3 * syntax.MOST_BEFORE // len(line))
     cursor = len(line) * (len(text) // len(line) // 2)
     long = Snapshot("file:///a", 1, "python", text, cursor)
     part = syntax.excerpt(long)
-    assert len(part.text) <= syntax.MOST_PARSED
+    assert len(part.text) <= syntax.MOST_BEFORE + syntax.MOST_BEHIND
     assert part.text[: part.cursor].endswith(line)
     assert part.text[part.cursor :].startswith(line)
     assert syntax.excerpt(snapshot(PYTHON)) == snapshot(PYTHON)
+
+
+def test_what_did_not_change_is_not_parsed_again() -> None:
+    trees = Trees()
+    assert trees.parse(snapshot(PYTHON)) is trees.parse(snapshot(PYTHON))
+
+
+def test_an_open_bracket_costs_no_parse_of_the_whole_file() -> None:
+    """All that stands behind it is in doubt then."""
+    trees, behind = Trees(), "def f(a):\n    return [a, (a + 1) * 2]\n\n" * 20_000
+    trees.parse(syntax.excerpt(Snapshot("file:///a", 1, "python", "\n" + behind, 0)))
+    started = time.thread_time()
+    for typed in ("x = [", "x = [y", "x = [y[", "x = [y[0"):
+        trees.parse(syntax.excerpt(Snapshot("file:///a", 1, "python", typed + "\n" + behind, len(typed))))
+    assert time.thread_time() - started < 0.2
 
 
 def test_grammars_are_imported_when_they_are_needed() -> None:

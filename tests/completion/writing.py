@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ghostdraft.completion.context import DEFAULT_WINDOW, Window
 from ghostdraft.completion.engine import Engine
@@ -13,8 +12,8 @@ from ghostdraft.completion.syntax import Trees
 from ghostdraft.completion.types import Budget, Completion, Snapshot
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FimOrder, FimTemplate, LanguageModel, ModelSpec
-from tests.fakes import ByteTokenizer, FakeModel, Never, Tokens, next_token_logits, shape
+from ghostdraft.models.types import FimOrder, FimTemplate, ModelSpec
+from tests.fakes import ByteTokenizer, FakeLoaded, FakeModel, Never, Tokens, next_token_logits, shape
 
 CURSOR = "¦"
 
@@ -31,15 +30,6 @@ PREFIX_FIRST = FimTemplate(
     FimOrder.PREFIX_FIRST,
     ("<|fim_prefix|>", FimTemplate.PREFIX, "<|fim_suffix|>", FimTemplate.SUFFIX, "<|fim_middle|>"),
 )
-
-
-@dataclass(frozen=True)
-class FakeLoaded:
-    spec: ModelSpec
-    tokenizer: ByteTokenizer
-    model: LanguageModel
-    device: str = "cpu"
-    note: str = ""
 
 
 def snapshot_at(marked: str, language_id: str = "python", uri: str = "file:///a") -> Snapshot:

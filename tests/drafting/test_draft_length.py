@@ -1,61 +1,139 @@
-"""What a row costs, learned from the passes, and what a draft keeps of itself for it."""
+"""How long a draft is: against brute force, by what rows cost, and by what was accepted before."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import accumulate, product
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from ghostdraft.drafting.draft_length import PassCost, worth_their_rows
+from ghostdraft.drafting.draft_length import DraftLength, best_length, step_seconds
 from ghostdraft.drafting.types import Draft
+from ghostdraft.models.costs import GUESS, Costs
+
+CHANCES = st.lists(st.floats(0.01, 0.99), max_size=5).map(
+    lambda conditional: list(accumulate(conditional, float.__mul__))
+)
+ROWS = st.lists(st.floats(0.0, 0.5), min_size=5, max_size=5)  # seconds of each row more
+COSTS = st.builds(
+    lambda one, rows: Costs(512, tuple(enumerate(accumulate(rows, initial=one), start=1)), GUESS.prefill, 0.001),
+    st.floats(0.01, 1.0),
+    ROWS,
+)
 
 
-def learned(one: float, row: float, tokens: float = 1.5, noise: float = 0.0, passes: int = 200) -> PassCost:
+def costs(one: float, row: float) -> Costs:
     """Of passes that take `one` seconds, and `row` more for each row behind the first."""
+    return Costs(512, ((1, one), (17, one + 16 * row)), GUESS.prefill)
+
+
+def per_second(drafts: Sequence[Sequence[float]], lengths: Sequence[int], costs: Costs) -> float:
+    """Expected tokens over time where each of these drafts comes equally often and is cut to its length."""
+    tokens = sum(1 + sum(chances[:length]) for chances, length in zip(drafts, lengths, strict=True))
+    return tokens / sum(step_seconds(costs, length) for length in lengths)
+
+
+@given(st.lists(CHANCES, min_size=1, max_size=4), COSTS)
+def test_the_lengths_bring_the_most_tokens_per_second_of_all(drafts: list[list[float]], costs: Costs) -> None:
+    choices = product(*(range(len(chances) + 1) for chances in drafts))
+    most = max(per_second(drafts, lengths, costs) for lengths in choices)
+    chosen = [best_length(chances, costs, most) for chances in drafts]
+    assert per_second(drafts, chosen, costs) == pytest.approx(most)
+
+
+def test_a_good_draft_is_not_cut_where_its_own_rate_is_best() -> None:
+    """Among steps without a draft the fourth token still brings more in its time than they do."""
+    drafts, row = [[0.9, 0.8, 0.6, 0.3], [], []], costs(1.0, 0.2)
+    alone = [max(range(len(c) + 1), key=lambda n, c=c: per_second([c], [n], row)) for c in drafts]
+    rate = per_second(drafts, alone, row)
+    chosen = [best_length(chances, row, rate) for chances in drafts]
+    assert (alone, chosen) == ([3, 0, 0], [4, 0, 0])
+    assert per_second(drafts, chosen, row) > rate
+
+
+@given(CHANCES, COSTS, st.floats(0.1, 1000))
+def test_where_time_is_worth_more_drafts_are_not_longer(chances: list[float], costs: Costs, rate: float) -> None:
+    assert best_length(chances, costs, 2 * rate) <= best_length(chances, costs, rate)
+
+
+@given(CHANCES, st.floats(1e-4, 1.0), st.floats(0.0, 1.0), st.floats(0.1, 100))
+def test_cheaper_rows_make_no_draft_shorter(chances: list[float], one: float, row: float, rate: float) -> None:
+    assert best_length(chances, costs(one, row * one), rate) <= best_length(chances, costs(one, row * one / 2), rate)
+
+
+def drafted(length: DraftLength, chance: float = 0.9) -> int:
+    return len(length.worth(Draft.line(range(16), chances=[chance ** (i + 1) for i in range(16)])))
+
+
+def test_a_machine_where_rows_are_dear_drafts_nothing_and_one_where_they_are_free_drafts_all() -> None:
+    assert drafted(DraftLength(costs(0.01, 0.01))) == 0
+    assert 3 <= drafted(DraftLength(costs(0.01, 0.003))) < 16
+    assert drafted(DraftLength(costs(0.01, 0.0))) == 16
+
+
+def test_a_step_in_the_costs_is_used_to_its_end() -> None:
+    """Rows 5 to 8 cost nothing once the fifth is paid for."""
+    steps = Costs(512, ((1, 1.0), (4, 1.0), (5, 1.4), (8, 1.4), (9, 3.0)), GUESS.prefill)
+    assert best_length([0.9**n for n in range(1, 9)], steps, rate=1.5) == 7
+    assert best_length([0.3**n for n in range(1, 9)], steps, rate=1.5) == 3
+
+
+def learned(length: DraftLength, right: float, steps: int = 300) -> DraftLength:
+    """Drafts of 8 tokens, whose next token is `right` so often, held by their drafter for right 70 % of the time."""
     rng = random.Random(0)
-    cost = PassCost()
-    for _ in range(passes):
-        rows = rng.choice((1, 1, 2, 3, 5, 9))
-        disturbed = rng.random() < noise
-        cost.learn(rows, 1 + (rng.random() < tokens - 1), (one + row * (rows - 1)) * (20 if disturbed else 1))
-    return cost
+    draft = Draft.line(range(8), chances=[0.7 ** (i + 1) for i in range(8)])
+    for _ in range(steps):
+        length.learn(draft, next((i for i in range(8) if rng.random() > right), 8))
+    return length
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0])
-@pytest.mark.parametrize("row", [0.0, 0.03, 0.1, 0.4])
-def test_it_finds_what_the_time_of_a_row_would_bring(row: float, scale: float) -> None:
-    mean_pass = 1 + row * (21 / 6 - 1)
-    expected = row * 1.5 / mean_pass
-    assert learned(scale, row * scale).least_chance == pytest.approx(expected, abs=0.01, rel=0.25)
+def test_what_was_accepted_lately_counts() -> None:
+    row = costs(0.01, 0.002)
+    as_said, better, worse = (learned(DraftLength(row), right) for right in (0.7, 0.9, 0.2))
+    assert as_said.trust == pytest.approx(1.0, abs=0.15)
+    assert worse.trust < 0.3 < 1.5 < better.trust
+    assert drafted(worse, 0.7) < drafted(as_said, 0.7) <= drafted(better, 0.7)
 
 
-def test_a_disturbed_machine_does_not_derail_it() -> None:
-    assert 0.05 < learned(1.0, 0.1, noise=0.05).least_chance < 0.25
+def test_who_drafts_nothing_for_a_while_tries_again() -> None:
+    length = learned(DraftLength(costs(0.01, 0.002)), right=0.0)
+    before = length.trust
+    for _ in range(300):
+        length.learn(Draft(), 0)
+    assert before < 0.4 < 0.9 < length.trust
 
 
-def test_before_the_first_pass_and_without_variety_it_guesses() -> None:
-    assert PassCost().least_chance == PassCost.GUESS
-    cost = PassCost()
-    for _ in range(100):
-        cost.learn(1, 1, 0.01)
-    assert cost.least_chance == pytest.approx(PassCost.GUESS)
+def test_the_rate_is_that_of_all_steps_and_at_first_that_of_one_token_decoding() -> None:
+    length = DraftLength(costs(0.01, 0.0))
+    assert length.rate == pytest.approx(100)
+    for _ in range(1000):
+        length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2)
+    assert length.rate == pytest.approx(300, rel=0.15)
 
 
-def test_a_machine_where_rows_are_dear_stops_drafting_and_one_where_they_are_free_drafts_on() -> None:
-    draft = Draft.line(range(4), chances=(0.6, 0.4, 0.2, 0.01))
-    assert len(worth_their_rows(draft, learned(1.0, 1.0))) == 1
-    assert len(worth_their_rows(draft, learned(1.0, 0.15))) == 3
-    assert len(worth_their_rows(draft, learned(1.0, 0.0))) == 4
+@given(st.floats(1e-6, 1e3), COSTS, CHANCES)
+def test_units_of_time_do_not_matter(scale: float, costs: Costs, chances: list[float]) -> None:
+    values = [per_second([chances], [length], costs) for length in range(len(chances) + 1)]
+    assume(len(values) < 2 or sorted(values)[-1] > 1.001 * sorted(values)[-2])
+    scaled = Costs(512, tuple((rows, scale * seconds) for rows, seconds in costs.verify), GUESS.prefill, 0.001 * scale)
+    rate = max(values)
+    assert best_length(chances, scaled, rate / scale) == best_length(chances, costs, rate)
 
 
 def test_the_rest_of_a_draft_stays_whole() -> None:
     tree = Draft((5, 6, 7, 8), (-1, -1, 0, 2), chances=(0.9, 0.8, 0.7, 0.0))
-    assert worth_their_rows(tree, PassCost()) == Draft((5, 6, 7), (-1, -1, 0), chances=(0.9, 0.8, 0.7))
+    assert DraftLength(GUESS).worth(tree) == Draft((5, 6, 7), (-1, -1, 0), chances=(0.9, 0.8, 0.7))
 
 
 def test_drawn_tokens_and_tokens_without_chances_are_not_touched() -> None:
+    length = DraftLength(costs(1.0, 1.0))
     drawn = Draft.line((1,), np.array([[0.99, 0.01]]))
-    assert worth_their_rows(drawn, learned(1.0, 1.0)) is drawn
+    assert length.worth(drawn) is drawn
     fixed = Draft.line((1,))
-    assert worth_their_rows(fixed, learned(1.0, 1.0)) is fixed
+    assert length.worth(fixed) is fixed
+    length.learn(fixed, 1)
+    assert length.trust == 1.0

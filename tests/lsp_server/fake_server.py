@@ -24,22 +24,13 @@ class Printing(FakeEngine):
         return super().complete(snapshot, budget, cancel)
 
 
-class Failing:
-    note = ""
-    on_gpu = False
-
+class Failing(FakeEngine):
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:  # noqa: ARG002
         raise RuntimeError(snapshot.text)
 
 
-class Deaf:
+class Deaf(FakeEngine):
     """Computes on whatever happens."""
-
-    note = ""
-    on_gpu = False
-
-    def interrupt(self) -> None:
-        pass
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:  # noqa: ARG002
         time.sleep(600)

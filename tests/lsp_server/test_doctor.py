@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ghostdraft.lsp_server import __version__, doctor, machine
 from ghostdraft.lsp_server.commands import app
 from ghostdraft.lsp_server.doctor import CpuEngine
 from ghostdraft.lsp_server.machine import Machine, is_too_slow
+from ghostdraft.models.costs import Costs
 
 FAST = Machine("Linux", "3.11", "some processor", 8, 32 << 30, 20e9, gpu=False, torch=False)
 
@@ -103,3 +105,33 @@ def test_larger_models_need_more_bandwidth() -> None:
     machine_ = replace(FAST, bandwidth=5e9, cores=2)
     assert not is_too_slow(machine_, 0.5, portable=False)
     assert is_too_slow(machine_, 1.5, portable=False)
+
+
+def test_what_passes_cost_and_how_to_measure_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "not measured yet" in run().stdout
+    assert json.loads(run("--json").stdout)["costs"] is None
+    costs = Costs(512, ((1, 0.010), (9, 0.018)), ((64, 0.1),), 2e-5)
+    monkeypatch.setattr(doctor, "_costs", lambda _model: costs)
+    text = run().stdout
+    assert "behind 512 tokens 1: 10.0, 2: 11.0, 4: 13.0, 8: 17.0, 16: 25.0" in text
+    assert "640 tokens/s" in text
+    assert "ghostdraft doctor --measure" in text
+    assert json.loads(run("--json").stdout)["costs"]["verify"] == [[1, 0.010], [9, 0.018]]
+
+
+def test_measuring_a_model_that_is_not_here_says_how_to_get_it() -> None:
+    result = run("--measure")
+    assert result.exit_code == 2
+    assert "ghostdraft models pull starter" in result.stderr
+
+
+@pytest.mark.model("tiny")
+def test_measuring_takes_ten_seconds_and_is_then_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    (tmp_path / "config.toml").write_text('model = "tiny"\n')
+    monkeypatch.setenv("GHOSTDRAFT_CONFIG", str(tmp_path / "config.toml"))
+    started = time.monotonic()
+    text = run("--measure").stdout
+    assert time.monotonic() - started < 20  # of which loading takes some
+    assert "reads" in text
+    assert "not measured" not in text

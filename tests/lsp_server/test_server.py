@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -66,11 +68,8 @@ def test_item_has_an_explicit_range_a_command_with_an_id_and_no_nulls() -> None:
     run(scenario())
 
 
-class ToTheEndOfTheLine:
+class ToTheEndOfTheLine(FakeEngine):
     """Replaces the rest of the cursor's line."""
-
-    note = ""
-    on_gpu = False
 
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         end = snapshot.text.index("\n", snapshot.cursor)
@@ -125,7 +124,7 @@ def test_edits_lead_from_one_text_the_engine_saw_to_the_next() -> None:
         for request in requests[:-1]:
             assert (await harness.error(request))["code"] == ErrorCode.REQUEST_CANCELLED
         assert (await harness.result(requests[-1]))["items"][0]["insertText"] == "abcd"
-        snapshots = [snapshot for snapshot, _ in harness.engine.seen]
+        snapshots = harness.engine.known
         assert snapshots[0].edits is None
         for before, after in pairwise(snapshots):
             assert after.edits is not None
@@ -625,6 +624,31 @@ def test_a_missing_model_is_offered_and_pulled_once_the_user_agrees() -> None:
     run(scenario())
 
 
+def test_who_asks_while_a_model_is_pulled_waits_without_work() -> None:
+    async def scenario() -> None:
+        store, gate = Absent(), threading.Event()
+
+        def pull(model: str, watch: Any) -> None:
+            gate.wait()
+            store.pull(model, watch)
+
+        harness = Harness(load=store.load, pull=pull)
+        await harness.start()
+        await harness.until(lambda: requests(harness, "window/showMessageRequest"))
+        harness.open("a")
+        pulled = harness.ask("workspace/executeCommand", {"command": "ghostdraft.pull"})
+        asked = harness.complete(0, 1)
+        before = time.process_time()
+        await asyncio.sleep(0.5)
+        worked = time.process_time() - before
+        gate.set()
+        assert worked < 0.25
+        assert await harness.result(asked) is not None
+        assert await harness.result(pulled) is None
+
+    run(scenario())
+
+
 def test_pulling_by_command_and_its_failure() -> None:
     async def scenario() -> None:
         store = Absent()
@@ -752,10 +776,7 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
     run(scenario())
 
 
-class Failing:
-    note = ""
-    on_gpu = False
-
+class Failing(FakeEngine):
     def complete(self, snapshot: Snapshot, *_: object) -> Completion:
         raise RuntimeError(snapshot.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,9 @@ from ghostdraft.models import graphs
 from ghostdraft.models import load as loading
 from ghostdraft.models.acquire import import_file
 from ghostdraft.models.checkpoint import Checkpoint
+from ghostdraft.models.cost_file import cost_file
+from ghostdraft.models.costs import Costs
+from ghostdraft.models.cpu.model import VARIANT, variants
 from ghostdraft.models.load import Loaded, choose_device, load
 from ghostdraft.models.store import Store
 from ghostdraft.models.transformer import TorchModel
@@ -56,6 +59,22 @@ def test_published_weights_that_changed_on_disk_are_not_used(monkeypatch: pytest
     checkpoint.cpu_weights.unlink()
     with pytest.raises(WeightsCorrupt, match=checkpoint.weights[0].name):
         load("small", "cpu")
+
+
+def test_what_passes_cost_is_kept_by_weights_engine_and_threads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
+    checkpoint = import_file(Store(), gguf_file(tmp_path / "small.gguf"))
+    measured = Costs(512, ((1, 0.01), (8, 0.02)), ((64, 0.1),), 2e-5)
+    load("small", "cpu", threads=2).costs.write(measured)
+    assert load("small", "cpu", threads=2).costs.read() == cost_file(checkpoint, "cpu", 2).read() == measured
+    assert load("small", "cpu", threads=1).costs.read() is None
+    assert load("small", "cpu-torch").costs.read() is None
+    other_weights = tuple(replace(file, sha256="0" * 64) for file in checkpoint.files)
+    assert cost_file(replace(checkpoint, files=other_weights), "cpu", 2).read() is None
+    monkeypatch.setenv(VARIANT, variants()[-1])
+    assert (cost_file(checkpoint, "cpu", 2).read() is None) == (len(variants()) > 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 
 from ghostdraft.models import tokenizer, tokenizer_files
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.tokenizer import BpeTokenizer, _byte_of_letter
+from ghostdraft.models.tokenizer import BpeTokenizer, _byte_of_letter, _level_bytes, _mixed_bytes
 from ghostdraft.models.types import EngineUnavailable, Tokenizer, WeightsCorrupt
 from tests.models.published import CONTROL, LETTERS, VOCAB, byte_level
 
@@ -51,6 +51,18 @@ def levels(tmp_path_factory: pytest.TempPathFactory) -> BpeTokenizer:
 @pytest.fixture(scope="module")
 def fallback(tmp_path_factory: pytest.TempPathFactory) -> BpeTokenizer:
     return published(pieces_of_llama(), tmp_path_factory.mktemp("fallback"))
+
+
+@pytest.mark.parametrize("kind", ["levels", "fallback", "tiny_tokenizer"])
+def test_all_spellings_at_once_are_those_of_each(kind: str, request: pytest.FixtureRequest) -> None:
+    known: Tokenizer = request.getfixturevalue(kind)
+    for count in (0, 3, 400):  # of the small ones more than there are
+        assert known.spellings(count) == [known.decode_bytes([token_id]) for token_id in range(count)]
+
+
+@pytest.mark.parametrize("piece", ["\xad", "\x80", " ", "Ж", "éЖ", "\uffff", ""])
+def test_what_is_no_letter_stands_for_itself(piece: str) -> None:
+    assert _level_bytes(["ab", piece, "Ġb"]) == [b"ab", _mixed_bytes(piece), b" b"]
 
 
 @pytest.fixture(scope="module")
