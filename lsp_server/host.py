@@ -64,6 +64,7 @@ class ModelHost:
         self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
         self.wanted: tuple[str, str] | None = None  # model and drafter
         self.status = Status(State.OFF)
+        self._changed = asyncio.Event()  # of this status
 
     def load(self, model: str, drafter: str) -> asyncio.Task[Exception | None]:
         """Begins to load. The returned task gives what the loading raised, None where it did not."""
@@ -82,14 +83,16 @@ class ModelHost:
     def announce(self, status: Status) -> None:
         if status != self.status:
             self.status = status
+            self._changed.set()
+            self._changed = asyncio.Event()
             self._on_status(status)
 
     async def ready(self) -> None:
         """Waits for the model, trying again where it failed before. Raises ModelUnavailable where none will come."""
         if self.status.state is State.ERROR and self.wanted is not None:
             self.load(*self.wanted)
-        while self.status.state is State.LOADING and self._loading is not None:
-            await asyncio.wait([self._loading])
+        while self.status.state is State.LOADING:
+            await self._changed.wait()
         if self.status.state is not State.READY:
             raise ModelUnavailable(self.status.message or "Ghostdraft is switched off.")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -519,6 +521,30 @@ def test_a_missing_model_is_offered_and_pulled_once_the_user_agrees() -> None:
         await harness.ready()
         assert store.pulled == ["starter"]
         assert await harness.result(harness.complete(0, 1)) is not None
+
+    run(scenario())
+
+
+def test_who_asks_while_a_model_is_pulled_waits_without_work() -> None:
+    async def scenario() -> None:
+        store, gate = Absent(), threading.Event()
+
+        def pull(model: str, watch: Any) -> None:
+            gate.wait()
+            store.pull(model, watch)
+
+        harness = Harness(load=store.load, pull=pull)
+        await harness.start()
+        await harness.until(lambda: requests(harness, "window/showMessageRequest"))
+        harness.open("a")
+        pulled = harness.ask("workspace/executeCommand", {"command": "ghostdraft.pull"})
+        asked = harness.complete(0, 1)
+        before = time.process_time()
+        await asyncio.sleep(0.5)
+        assert time.process_time() - before < 0.25
+        gate.set()
+        assert await harness.result(asked) is not None
+        assert await harness.result(pulled) is None
 
     run(scenario())
 
