@@ -280,7 +280,7 @@ MEASURED = replace(GUESS, verify=((1, 0.01), (8, 0.02)))
 
 def fake_engine(costs: FakeCosts) -> Engine:
     model = FakeModel(hashed_logits(VOCAB), VOCAB)
-    return Engine(FakeLoaded(spec_of(()), TOKENIZER, model, costs), NoDrafter(), Sampling.GREEDY)
+    return Engine(FakeLoaded(spec_of(()), TOKENIZER, model, costs=costs), NoDrafter(), Sampling.GREEDY)
 
 
 def test_costs_that_were_measured_before_hold_from_the_start() -> None:
