@@ -54,8 +54,8 @@ class Corpus:
 
     def missing(self, packages: Iterable[Package]) -> list[Package]:
         """Those that are not here yet, by name."""
-        wanted = sorted(set(packages), key=lambda package: package.name)
-        return [package for package in wanted if not self.path(package).exists()]
+        absent = {package for package in packages if not self.path(package).exists()}
+        return sorted(absent, key=lambda package: package.name)
 
     def cursor(self, hole: Hole) -> Cursor:
         """The hole's file with the hole cut out. Its package must have been fetched."""

@@ -24,11 +24,12 @@ def listed_cursors(count: int) -> tuple[list[Cursor], str]:
     """
     listed, corpus = load_list(), Corpus.open()
     holes = listed.holes[:count]
-    if missing := corpus.missing(hole.package for hole in holes):
+    packages = {hole.package for hole in holes}
+    if missing := corpus.missing(packages):
         names = ", ".join(package.artefact for package in missing)
         typer.echo(f"Fetching the packages that the holes were cut from, once, into {corpus.folder}: {names}", err=True)
     with Bar("packages") as bar:
-        corpus.fetch((hole.package for hole in holes), bar.show)
+        corpus.fetch(packages, bar.show)
     return [corpus.cursor(hole) for hole in holes], listed.sha256
 
 

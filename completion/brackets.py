@@ -41,12 +41,6 @@ def open_between(line: str, rest: str) -> list[str]:
     return opened + inside[len(inside) - len(closed) :]
 
 
-def interpolates(opened: Sequence[str]) -> bool:
-    """Whether the innermost of what is open makes what follows code within a string."""
-    in_string = any(mark in QUOTES or mark in INTERPOLATIONS for mark in opened)
-    return in_string and not _in_string(opened)
-
-
 def _read(text: str, opened: Sequence[str]) -> tuple[list[int], list[str]]:
     """Where the text closes what was opened before it, and what it opened itself and left open."""
     closers, stack, before = [], [*opened], len(opened)

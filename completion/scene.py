@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, header_start, indentation
-from ghostdraft.completion.brackets import QUOTES, interpolates, open_between
+from ghostdraft.completion.brackets import QUOTES, open_between
 from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
 from ghostdraft.completion.types import Edit, Snapshot
@@ -46,9 +46,9 @@ class Scene:
         return not self.rest.strip(CLOSING)
 
     @property
-    def in_code(self) -> bool:
-        """Whether what comes next is code, be it within a string."""
-        return self.literal is None or interpolates(self.opened)
+    def brackets_known(self) -> bool:
+        """Whether `opened` tells what is open: in code, and in a string that begins on the cursor's line."""
+        return self.literal is None or bool(self.opened)
 
     def body_missing(self, indent: int) -> bool:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""

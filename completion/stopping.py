@@ -128,7 +128,7 @@ class Stopper:
 
     def _closer(self, char: str, at: int) -> Stop | None:
         """A closer on the first line that stands behind the cursor already, on its line or as the start of the next."""
-        if char not in CLOSERS or self._line_start or not (self._scene.in_code or self._scene.opened):
+        if char not in CLOSERS or self._line_start or not self._scene.brackets_known:
             return None
         found = unmatched_closers(self.text, self._scene.opened)
         if at not in found:
