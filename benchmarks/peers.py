@@ -1,243 +1,179 @@
-"""The CPU engine against llama.cpp compiled for this machine: the same file or its Q8_0, two threads each, in turns.
+"""Decoding at holes, beside the peers: the same prompts and as many tokens, two threads each, in turns.
 
-    python -m ghostdraft.benchmarks.peers --model tiny --peer-python PATH
+    python -m ghostdraft.benchmarks.peers --model tiny
 
-PATH is a Python with llama-cpp-python built from source; without it, this one. Of the file and its Q8_0, with and
-without flash attention, the fastest stands for llama.cpp, chosen anew for each measure. In each round one engine is
-timed, then the other; a ratio is the median over the rounds. The two never run at the same time. Of our 8 rows and our
-one row each pair of turns follows at once, as the machine's pace changes.
+llama.cpp is compiled for this machine (`llama_build`) and runs plain and with each of its n-gram modes; of the GGUF
+file and its Q8_0 the faster stands for it, anew for each mode. xllamacpp and transformers have rows where this Python
+has them, vLLM where its own is named. One writes at a time. How peers stop is `cancel`'s to measure.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
-import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ghostdraft.benchmarks.decode import MOST_TOKENS, Bench, Trial, summarise
+from ghostdraft.benchmarks import contenders, llama_build, llama_server, peer_decode, vllm_peer
+from ghostdraft.benchmarks.contenders import Contender, Ours, Served
+from ghostdraft.benchmarks.decode import MOST_TOKENS, Bench
 from ghostdraft.benchmarks.decode_table import listed_cursors
-from ghostdraft.benchmarks.llama_peer import Llama, PeerFailed
+from ghostdraft.benchmarks.json_lines import PeerFailed, PeerProcess
+from ghostdraft.benchmarks.llama_peer import Llama, variant
+from ghostdraft.benchmarks.llama_server import MODES, Serving
+from ghostdraft.benchmarks.passes import BURST, CONTEXT, THREADS, code, files
 from ghostdraft.benchmarks.report import Bar, machine_line, print_table
-from ghostdraft.completion.decode import Decoder
 from ghostdraft.drafting.measuring import measure_now
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
-from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.recommend import fitting_drafts
+from ghostdraft.models.registry import MODELS
 from ghostdraft.models.store import Store, default_home
 from ghostdraft.models.types import ModelError
 
-PROMPT = 1200  # tokens
-WIDTHS = (1, 4, 8, 16)  # rows of a pass
-BURST = 6  # passes of one engine before the other's turn; the first only warms up
-CONTEXT = 2048
-THREADS = 2
-PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
-PREFILL = "cold prefill, a token"
-DRAFTED = "drafted decoding, a token"
-COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
+HOLES = 12
+ROUNDS = 3
+OURS = "ghostdraft, ngram"  # what all are held against
+Variant = tuple[str, Path, bool]  # "GGUF" or "Q8_0", the file, and whether with flash attention
 
-Pair = tuple[float, float]  # milliseconds, ours and theirs
-Quartiles = tuple[float, float, float]
+COLUMNS = ("decoding", "its fastest", "tokens/s", "ghostdraft ngram is faster by", "quartiles by hole")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Milliseconds, medians over the rounds; `ratio` is ours over theirs, below 1 where ours is faster."""
-
-    measure: str
-    ours_ms: float
-    peer_ms: float
-    ratio: float
-    ratio_quartiles: tuple[float, float]
-    peer: str
-    rounds: int
+Entry = tuple[Sequence[Contender], str]  # of one peer; and where it is left out, a sentence
 
 
-class Ours:
-    """The CPU engine behind the decoder that a user runs."""
-
-    def __init__(self, loaded: Loaded, prompt: Sequence[int]) -> None:
-        self._decoder = Decoder(loaded.model, NoDrafter(), Sampling.GREEDY)
-        self._model = loaded.model
-        self._prompt = prompt
-
-    def prefill(self) -> float:
-        """A cold prompt up to the first token behind it: milliseconds a token."""
-        self._decoder.forget()
-        start = time.perf_counter()
-        for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
-            pass
-        return _since(start) / len(self._prompt)
-
-    def step(self, rows: int) -> float:
-        """A pass over so many rows behind the prompt, logits of each; they are not kept."""
-        tokens, times = self._prompt[:rows], []
-        for _ in range(BURST):
-            start = time.perf_counter()
-            self._model.forward(tokens, range(rows))
-            times.append(_since(start))
-        return statistics.median(times[1:])
-
-
-class Theirs:
-    """llama.cpp; the fastest of its variants for each measure, found by trying each once."""
-
-    def __init__(self, llama: Llama, prompt: Sequence[int]) -> None:
-        self._llama, self._prompt = llama, prompt
-        self._prefills = {variant: self._prefill(variant) for variant in llama.variants}
-        self.fastest = {PREFILL: min(self._prefills, key=self._prefills.__getitem__)}
-        for rows in WIDTHS:
-            times = {variant: self._step(variant, rows) for variant in llama.variants}
-            self.fastest[_width(rows)] = min(times, key=times.__getitem__)
-
-    def prefill(self) -> float:
-        return self._prefill(self.fastest[PREFILL])
-
-    def step(self, rows: int) -> float:
-        return self._step(self.fastest[_width(rows)], rows)
-
-    def _prefill(self, variant: str) -> float:
-        return float(self._llama.ask("prefill", name=variant, tokens=self._prompt)) / len(self._prompt)
-
-    def _step(self, variant: str, rows: int) -> float:
-        times: list[float] = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
-        return statistics.median(times[1:])
-
-
-class _Never:
-    def is_set(self) -> bool:
-        return False
-
-
-def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[Comparison], Quartiles]:
-    """Each measure once a round; and how much longer our 8 rows take than our one row, three times a round."""
-    prompt = _prompt(loaded)
-    ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
-    ours.prefill()
-    turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
-    for rows in WIDTHS:
-        turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
-    pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
-    wider: list[float] = []
-    for done in range(rounds):
-        for measure, (our_turn, their_turn) in turns.items():
-            bar.show(done, rounds, measure)
-            pairs[measure].append(_pair(our_turn, their_turn))
-        wider += [ours.step(8) / ours.step(1) for _ in range(3)]
-    compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
-    return compared, _quartiles(wider)
-
-
-def drafted(loaded: Loaded, llama: Llama, cursors: int, bar: Bar) -> tuple[Comparison, float, str]:
-    """Our drafted decoding at holes against their one-token step; our speedup over our own; the holes' hash."""
-    places, digest = listed_cursors(cursors)
-    theirs = Theirs(llama, _prompt(loaded))
-    bench = Bench(loaded, (NoDrafter(), NgramDrafter()), MOST_TOKENS)
-    trials: dict[str, list[Trial]] = {NoDrafter.name: [], NgramDrafter.name: []}
-    pairs = []
-    for done, cursor in enumerate(places):
-        bar.show(done, cursors, DRAFTED)
-        at = bench.at(cursor)
-        for name, trial in at.items():
-            trials[name].append(trial)
-        if at[NgramDrafter.name].tokens:
-            pairs.append((1e3 * at[NgramDrafter.name].seconds / at[NgramDrafter.name].tokens, theirs.step(1)))
-    speedup = summarise(trials[NgramDrafter.name], trials[NoDrafter.name]).speedup
-    return _comparison(DRAFTED, pairs, theirs.fastest[_width(1)]), speedup, digest
-
-
-def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
-    time.sleep(PAUSE)
-    mine = ours()
-    time.sleep(PAUSE)
-    return mine, theirs()
-
-
-def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
-    low, median, high = _quartiles([ours / theirs for ours, theirs in pairs])
-    ours_ms, peer_ms = (statistics.median(times) for times in zip(*pairs, strict=True))
-    return Comparison(measure, ours_ms, peer_ms, median, (low, high), peer, len(pairs))
-
-
-def _quartiles(ratios: Sequence[float]) -> Quartiles:
-    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else [*ratios] * 3
-    return low, median, high
-
-
-def _prompt(loaded: Loaded) -> list[int]:
-    """Code that every Python has."""
-    text = Path(argparse.__file__).read_text(encoding="utf-8")
-    return loaded.tokenizer.encode(text)[:PROMPT]
-
-
-def _width(rows: int) -> str:
-    return "one-token step" if rows == 1 else f"{rows} rows"
-
-
-def _since(start: float) -> float:
-    return 1e3 * (time.perf_counter() - start)
-
-
-def report(name: str, python: str, rounds: int, cursors: int) -> dict[str, Any]:
+def report(name: str, cursors: int, rounds: int, vllm_python: Path | None) -> dict[str, Any]:
     """Everything that the table shows, as JSON. Raises ModelError, PeerFailed."""
+    build = llama_build.native()
+    places, digest = listed_cursors(cursors)
     loaded = load(name, "cpu", CONTEXT, THREADS)
     if loaded.costs.read() is None:
         measure_now(loaded.model, loaded.costs)
-    gguf, requantised = Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
-    with Llama(python, gguf, requantised, CONTEXT, THREADS) as llama, Bar(name) as bar:
-        found, wider = compare(loaded, llama, rounds, bar)
-        with_drafts, speedup, digest = drafted(loaded, llama, cursors, bar)
-        peer = llama.ask("system")
+    drafters = NoDrafter(), NgramDrafter()
+    bench = Bench(loaded, drafters, MOST_TOKENS)
+    with ExitStack() as stack, Bar(name) as bar:
+        entries = [([Ours(bench, drafter) for drafter in drafters], ""), *_peers(loaded, build, vllm_python, stack)]
+        everyone = [contender for found, _ in entries for contender in found]
+        times = peer_decode.measure(
+            bench.read, everyone, places, rounds, lambda done, who: bar.show(done, len(places), who)
+        )
     return {
         "model": name,
-        "comparisons": [asdict(one) for one in (*found, with_drafts)],
-        "ours_8_rows_over_1": wider[1],
-        "ours_8_rows_over_1_quartiles": (wider[0], wider[2]),
-        "drafted_speedup": speedup,
+        "rows": peer_decode.as_json(peer_decode.rows(times, OURS)),
+        "holes": len(places),
+        "tokens": sum(times[0].tokens),
+        "rounds": rounds,
         "holes_sha256": digest,
-        "peer": peer,
+        "notes": [build.about, *(note for _, note in entries if note)],
         "machine": machine_line(loaded.model),
     }
 
 
+def _peers(loaded: Loaded, build: llama_build.Build, vllm_python: Path | None, stack: ExitStack) -> Iterator[Entry]:
+    """What they start ends with `stack`."""
+    name, states = loaded.spec.name, Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    variants = _variants(loaded, build)
+    yield _llama_cpp(build, variants, states), ""
+    yield _xllamacpp(variants, states)
+    if not contenders.installed("torch", "transformers", "accelerate"):
+        yield [], contenders.NO_TRANSFORMERS
+        return
+    process = stack.enter_context(PeerProcess(contenders.TRANSFORMERS, contenders.NO_TRANSFORMERS))
+    yield _transformers(name, process)
+    yield _vllm(name, process, vllm_python, stack)
+
+
+def _llama_cpp(build: llama_build.Build, variants: Sequence[Variant], states: Path) -> list[Contender]:
+    return [
+        Served(f"llama.cpp, {mode}", kind, llama_server.native(build.server, mode), _serving(path, flash, states))
+        for mode in MODES
+        for kind, path, flash in variants
+    ]
+
+
+def _xllamacpp(variants: Sequence[Variant], states: Path) -> Entry:
+    if not contenders.installed("xllamacpp"):
+        return [], contenders.NO_XLLAMACPP
+    own = states / "xllamacpp"  # another version may keep prompts another way
+    return [
+        Served("xllamacpp, plain", kind, contenders.xllamacpp, _serving(path, flash, own))
+        for kind, path, flash in variants
+    ], ""
+
+
+def _transformers(name: str, process: PeerProcess) -> Entry:
+    draft = _draft(name)
+    found = list(contenders.transformers(process, files(name)[0], draft, THREADS))
+    return found, "" if draft else f"transformers, assisted is left out: no smaller model here can assist {name}."
+
+
+def _vllm(name: str, process: PeerProcess, python: Path | None, stack: ExitStack) -> Entry:
+    if python is None:
+        return [], vllm_peer.ABSENT
+    folder = vllm_peer.exported(process, Store().find(name), default_home() / "bench" / f"{name}-bfloat16")
+    return list(vllm_peer.servers(python, folder, CONTEXT, THREADS, stack)), ""
+
+
+def _variants(loaded: Loaded, build: llama_build.Build) -> list[Variant]:
+    """The GGUF file and its Q8_0, each with flash attention where that makes its one-token step faster."""
+    gguf, requantised = files(loaded.spec.name)
+    with Llama(gguf, requantised, CONTEXT, THREADS, build.environment) as llama:
+        return [
+            (kind, path, _flash_pays(llama, kind, code(loaded)))
+            for kind, path in (("GGUF", gguf), ("Q8_0", requantised))
+        ]
+
+
+def _serving(path: Path, flash: bool, states: Path) -> Serving:
+    folder = states / f"{path.stem}-{flash}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Serving(path, flash, CONTEXT, THREADS, folder)
+
+
+def _flash_pays(llama: Llama, kind: str, prompt: Sequence[int]) -> bool:
+    times = list[float]()
+    for flash in (False, True):
+        llama.ask("prefill", name=variant(kind, flash), tokens=prompt)
+        times.append(min(llama.ask("step", name=variant(kind, flash), tokens=prompt[:1], repeat=BURST)))
+    plain, with_flash = times
+    return with_flash < plain
+
+
+def _draft(name: str) -> Path | None:
+    """The file of a smaller model of its family that is here."""
+    known = fitting_drafts(MODELS[name]) if name in MODELS else []
+    here = [draft.name for draft in known if Store().has(draft.name)]
+    return files(here[0])[0] if here else None
+
+
 def show(result: dict[str, Any]) -> None:
-    rows = [
-        (
-            one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", f"{one['ratio']:.2f}",
-            "{:.2f} {:.2f}".format(*one["ratio_quartiles"]), one["peer"],
-        )
-        for one in result["comparisons"]
-    ]  # fmt: skip
-    low, high = result["ours_8_rows_over_1_quartiles"]
-    notes = (
-        f"8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f}); n-gram drafts decode "
-        f"{result['drafted_speedup']:.2f} times as fast as one token at a time",
-        f"holes: sha256 {result['holes_sha256']}",
-        result["peer"],
-        result["machine"],
-    )
-    print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+    rows = [cells(row) for row in result["rows"]]
+    title = f"{result['model']}: {result['holes']} holes, {result['tokens']} tokens, {THREADS} threads each"
+    holes = f"holes: sha256 {result['holes_sha256']}"
+    print_table(title, COLUMNS, rows, (*result["notes"], holes, result["machine"]))
+
+
+def cells(row: dict[str, Any]) -> Sequence[str]:
+    low, median, high = row["ratio_quartiles"]
+    speed, ratio = f"{row['tokens_per_second']:.1f}", f"{row['ratio']:.2f}"
+    return row["name"], row["variant"], speed, ratio, f"{low:.2f}, {median:.2f}, {high:.2f}"
 
 
 def main(
     model: Annotated[str, typer.Option(help="A model that came as one GGUF file.")] = "tiny",
-    peer_python: Annotated[str, typer.Option(help="The Python that has llama-cpp-python.")] = sys.executable,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine for each measure.")] = 7,
-    cursors: Annotated[int, typer.Option(min=1, help="How many holes for drafted decoding.")] = 12,
+    cursors: Annotated[int, typer.Option(min=1, help="How many holes, from the start of the list.")] = HOLES,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each writes at each hole.")] = ROUNDS,
+    vllm_python: Annotated[Path | None, typer.Option(help="The Python that has vLLM.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare the CPU engine with llama.cpp."""
+    """Compare decoding with llama.cpp, xllamacpp, transformers and vLLM."""
     try:
-        result = report(model, peer_python, rounds, cursors)
+        result = report(model, cursors, rounds, vllm_python)
     except (ModelError, PeerFailed) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
