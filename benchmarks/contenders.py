@@ -23,7 +23,7 @@ from ghostdraft.drafting.types import Drafter
 
 TRANSFORMERS = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.transformers_worker")
 XLLAMACPP = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.xllamacpp_server")
-NO_TRANSFORMERS = "transformers is left out: python -m pip install 'ghostdraft[bench]'"
+NO_TRANSFORMERS = "transformers, and vLLM with it, are left out: python -m pip install 'ghostdraft[bench]'"
 NO_XLLAMACPP = "xllamacpp is left out: python -m pip install 'ghostdraft[bench]'"
 
 
@@ -74,7 +74,7 @@ class Served:
     def read(self, task: Task) -> None:
         if self._state(task).exists():
             return
-        for old in self._state(task).parent.glob("*"):
+        for old in self._state(task).parent.glob("*.state"):
             old.unlink()
         with LlamaServer(self.command, self.serving) as server:
             server.read(task.prompt, self._state(task).name)
@@ -87,7 +87,7 @@ class Served:
     def _state(self, task: Task) -> Path:
         """Where the prompt's state lies, or will lie."""
         prompt = np.array(task.prompt, np.int32).tobytes()
-        return self.serving.states / hashlib.sha256(prompt).hexdigest()
+        return self.serving.states / f"{hashlib.sha256(prompt).hexdigest()}.state"
 
 
 @dataclass(frozen=True, slots=True)
