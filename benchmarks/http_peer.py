@@ -24,6 +24,7 @@ class HttpPeer:
     ours. What enters or asks raises PeerFailed."""
 
     def __init__(self, command: Sequence[str], port: int, environment: Mapping[str, str] | None = None) -> None:
+        self.port = port
         self._command, self._environment = command, {**os.environ, **(environment or {})}
         self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=ANSWER, trust_env=False)
 
