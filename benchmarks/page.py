@@ -75,7 +75,7 @@ def _peers_notes(result: Any) -> Iterable[str]:
     yield (
         f"{result['model']}: {result['holes']} holes, {result['tokens']} tokens, medians of {result['rounds']} rounds"
     )
-    yield f"{result['model']}: {peers.silence(result)}"
+    yield from (f"{result['model']}: {sentence}" for sentence in peers.said(result))
     yield f"Holes: sha256 `{result['holes_sha256']}`"
     yield from result["notes"]
     yield result["machine"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from ghostdraft.benchmarks.contenders import Contender
 from ghostdraft.benchmarks.decode import Task, quartiles, rotated
@@ -82,10 +81,6 @@ def rows(times: Sequence[Times], ours: str) -> list[Row]:
 def fastest(rows: Sequence[Row], begins: str) -> Row:
     """Among those whose name begins so."""
     return min((row for row in rows if row.name.startswith(begins)), key=lambda row: row.ratio)
-
-
-def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [asdict(row) for row in rows]
 
 
 def _row(of: Times, ours: Times) -> Row:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,9 +51,11 @@ def report(name: str, cursors: int, rounds: int, vllm_python: Path | None) -> di
         field = Field.open(loaded, build, stack)
         times, notes = _decoding(field, places, rounds, vllm_python, bar)
         silent = peer_cancel.measure(field.plain(), code(loaded))
+    rows = peer_decode.rows(times, OURS)
     return {
         "model": name,
-        "rows": peer_decode.as_json(peer_decode.rows(times, OURS)),
+        "rows": [asdict(row) for row in rows],
+        "best_llama_cpp": peer_decode.fastest(rows, "llama.cpp").name,
         "holes": len(places),
         "tokens": sum(times[0].tokens),
         "rounds": rounds,
@@ -81,7 +84,13 @@ def show(result: dict[str, Any]) -> None:
     rows = [cells(row) for row in result["rows"]]
     title = f"{result['model']}: {result['holes']} holes, {result['tokens']} tokens, {THREADS} threads each"
     holes = f"holes: sha256 {result['holes_sha256']}"
-    print_table(title, COLUMNS, rows, (silence(result), *result["notes"], holes, result["machine"]))
+    print_table(title, COLUMNS, rows, (*said(result), *result["notes"], holes, result["machine"]))
+
+
+def said(result: dict[str, Any]) -> Sequence[str]:
+    """The rows in two sentences."""
+    ratio = next(row["ratio"] for row in result["rows"] if row["name"] == result["best_llama_cpp"])
+    return f"{OURS}, decodes {ratio:.2f} times as fast as {result['best_llama_cpp']}, its best mode", silence(result)
 
 
 def silence(result: dict[str, Any]) -> str:

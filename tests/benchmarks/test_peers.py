@@ -39,4 +39,5 @@ def test_all_peers_that_are_here_have_a_row(
     assert result["tokens"] > 1
     assert len(list(page._peers(result))) == len(rows)
     peers.show(result)
+    assert result["best_llama_cpp"] in set(rows) - {"llama.cpp, plain"}
     assert "after 5 ms (at most 9) while it reads" in capsys.readouterr().out.replace("\n", " ")
