@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ghostdraft.benchmarks.holes import Cursor
 from ghostdraft.completion.decode import Decoder, Step
@@ -27,6 +27,7 @@ from ghostdraft.models.types import LanguageModel
 MOST_TOKENS = 64  # at one hole
 REPETITIONS = 3
 
+T = TypeVar("T")
 Advance = Callable[[int], None]  # so many holes are done
 
 
@@ -40,6 +41,15 @@ class Run:
     drafted: int
     accepted: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What another engine has to do for the same: a prompt, and how many tokens one-token decoding wrote behind it up
+    to its stop, what the rules then threw away included."""
+
+    prompt: tuple[int, ...]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +122,30 @@ class Bench:
         self._tape = self._engine.decoder = Tape(loaded.model, drafters[0], Sampling.GREEDY, costs)
 
     def at(self, cursor: Cursor) -> dict[str, Trial]:
-        """The first run of all reads the prompt into the cache, and does not count."""
-        snapshot = Snapshot(f"file:///{cursor.name}", 0, cursor.language, cursor.text, cursor.offset)
-        self._run(snapshot, self._drafters[0])
+        self.read(cursor)
         runs: dict[str, list[Run]] = {drafter.name: [] for drafter in self._drafters}
         for turn in range(REPETITIONS):
-            for drafter in _rotated(self._drafters, turn):
-                runs[drafter.name].append(self._run(snapshot, drafter))
+            for drafter in rotated(self._drafters, turn):
+                runs[drafter.name].append(self.run(drafter))
         return {name: Trial(cursor.language, tuple(of)) for name, of in runs.items()}
 
-    def _run(self, snapshot: Snapshot, drafter: Drafter) -> Run:
+    def read(self, cursor: Cursor) -> Task:
+        """A first run, which does not count, brings the prompt into the cache; the next ones are at this cursor."""
+        self._snapshot = Snapshot(f"file:///{cursor.name}", 0, cursor.language, cursor.text, cursor.offset)
+        self.run(self._drafters[0])
+        return self._tape.task
+
+    def run(self, drafter: Drafter) -> Run:
         self._tape.drafter = drafter
         self._tape.unlearn()
         self._tape.clear()
-        completion = self._engine.complete(snapshot, self._budget, threading.Event())
+        completion = self._engine.complete(self._snapshot, self._budget, threading.Event())
         return self._tape.run_until(completion.stats.kept_tokens)
 
 
 @dataclass
 class _Reel:
+    prompt: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
     seconds: float = 0.0
     since: float = 0.0
@@ -147,6 +162,7 @@ class Tape(Decoder):
         self._reel = _Reel()
 
     def run(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], *limits: Any) -> Iterator[Step]:
+        self._reel.prompt = tuple(prompt_ids)
         self.drafter.begin(prompt_ids, buffers)
         for step in super().run(prompt_ids, buffers, *limits):
             self._note(step)
@@ -158,6 +174,10 @@ class Tape(Decoder):
             reel.steps.append(step)
             reel.seconds += now - reel.since
         reel.since = now
+
+    @property
+    def task(self) -> Task:
+        return Task(self._reel.prompt, sum(len(step.token_ids) for step in self._reel.steps))
 
     def run_until(self, kept: int) -> Run:
         """The steps up to the one that brought the last of `kept` tokens; all of the time."""
@@ -178,7 +198,7 @@ def summarise(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Summary:
     return Summary(
         tokens_per_second=tokens / seconds,
         speedup=sum(trial.seconds for trial in baseline) / seconds,
-        speedup_quartiles=_quartiles([one.seconds / trial.seconds for trial, one in _pairs(trials, baseline)]),
+        speedup_quartiles=quartiles([one.seconds / trial.seconds for trial, one in _pairs(trials, baseline)]),
         tokens_per_step=sum(len(run.token_ids) for run in runs) / max(1, sum(run.steps for run in runs)),
         acceptance=sum(run.accepted for run in runs) / drafted if drafted else 0.0,
         identical=all(
@@ -204,13 +224,15 @@ def _pairs(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Iterator[tuple
     return ((trial, one) for trial, one in zip(trials, baseline, strict=True) if trial.tokens)
 
 
-def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The lower one, the median and the upper one."""
     if len(values) < 2:
         return (values[0],) * 3 if values else (1.0,) * 3
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
     return low, median, high
 
 
-def _rotated(drafters: Sequence[Drafter], turn: int) -> Sequence[Drafter]:
-    first = turn % len(drafters)
-    return [*drafters[first:], *drafters[:first]]
+def rotated(contenders: Sequence[T], turn: int) -> Sequence[T]:
+    """Each turn begins with the next one."""
+    first = turn % len(contenders)
+    return [*contenders[first:], *contenders[:first]]

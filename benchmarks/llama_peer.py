@@ -1,64 +1,37 @@
-"""llama.cpp in a process of its own, as the bench of peers drives it: see `llama_worker` for what it can be asked."""
+"""llama.cpp in a process of its own, as the bench of passes drives it: see `llama_worker` for what it can be asked."""
 
 from __future__ import annotations
 
-import json
-import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
 
-from ghostdraft.benchmarks import llama_worker
+from ghostdraft.benchmarks.json_lines import PeerProcess
 
-ABSENT = "llama.cpp does not run there. Install llama-cpp-python from source: CMAKE_ARGS=-DGGML_NATIVE=ON"
-
-
-class PeerFailed(Exception):
-    """llama.cpp said no, or is not there."""
+COMMAND = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.llama_worker")
+ABSENT = "llama.cpp does not run in this Python. Install its bindings: python -m pip install 'ghostdraft[bench]'"
 
 
-class Llama:
+class Llama(PeerProcess):
     """`variants` names the files and settings that are loaded: a GGUF file and its Q8_0, each with and without flash
-    attention. Raises PeerFailed."""
+    attention. The library is llama-cpp-python's, or the one that `environment` names. Raises PeerFailed."""
 
-    def __init__(self, python: str, gguf: Path, requantised: Path, context: int, threads: int) -> None:
-        self._process = subprocess.Popen(
-            [python, "-P", llama_worker.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def __init__(
+        self,
+        gguf: Path,
+        requantised: Path,
+        context: int,
+        threads: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(COMMAND, ABSENT, environment)
         self._requantise(gguf, requantised, threads)
         self.variants: list[str] = []
         for kind, path in (("GGUF", gguf), ("Q8_0", requantised)):
             for flash in (False, True):
-                name = f"{kind}, flash" if flash else kind
+                name = variant(kind, flash)
                 self.ask("load", name=name, path=str(path), context=context, threads=threads, flash=flash)
                 self.variants.append(name)
-
-    def __enter__(self) -> Llama:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def ask(self, op: str, **arguments: Any) -> Any:
-        """The result of one operation; times are in milliseconds."""
-        request = json.dumps({"op": op, **arguments})
-        try:
-            _pipe(self._process.stdin).write(request + "\n")
-            _pipe(self._process.stdin).flush()
-        except BrokenPipeError:
-            raise PeerFailed(ABSENT) from None
-        answer = _pipe(self._process.stdout).readline()
-        if not answer:
-            raise PeerFailed(ABSENT)
-        reply = json.loads(answer)
-        if "error" in reply:
-            raise PeerFailed(reply["error"])
-        return reply["result"]
 
     def _requantise(self, gguf: Path, target: Path, threads: int) -> None:
         if target.exists():
@@ -69,7 +42,6 @@ class Llama:
         unfinished.replace(target)
 
 
-def _pipe(stream: IO[str] | None) -> IO[str]:
-    if stream is None:
-        raise PeerFailed(ABSENT)
-    return stream
+def variant(kind: str, flash: bool) -> str:
+    """Of a file: "GGUF" or "Q8_0", and whether with flash attention."""
+    return f"{kind}, flash" if flash else kind

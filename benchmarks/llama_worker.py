@@ -1,7 +1,6 @@
-"""Drives llama.cpp for a comparison, by JSON lines. Runs alone, in any Python that has llama-cpp-python.
+"""Drives llama.cpp's library for a comparison, by JSON lines (`json_lines`), through llama-cpp-python's bindings.
 
-Knows nothing of ghostdraft: `python -P llama_worker.py` needs only llama_cpp and the standard library. Every
-time is the wall time of `llama_decode` until the logits can be read, in milliseconds.
+Every time is the wall time of `llama_decode` until the logits can be read, in milliseconds.
 
 Requests: {"op": "load", "name", "path", "context", "threads", "flash"}, {"op": "requantize", "path", "out", "threads"},
 {"op": "prefill", "name", "tokens"}, {"op": "step", "name", "tokens", "repeat"}, {"op": "system"}.
@@ -11,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import json
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from ghostdraft.benchmarks.json_lines import serve
 
 Q8_0_FILE_TYPE = 7  # LLAMA_FTYPE_MOSTLY_Q8_0
 
@@ -78,7 +77,7 @@ class Worker:
     """Answers requests; its public methods are the operations."""
 
     def __init__(self) -> None:
-        self._llama: Any = importlib.import_module("llama_cpp")
+        self._llama: Any = importlib.import_module("llama_cpp.llama_cpp")
         self._llama.llama_backend_init()
         self._peers: dict[str, Peer] = {}
 
@@ -98,27 +97,23 @@ class Worker:
         return self._peers[name].step(tokens, repeat)
 
     def system(self) -> str:
-        about = self._llama.llama_print_system_info().decode().strip(" |")
-        return f"llama-cpp-python {self._llama.__version__}, {about}"
+        """What it was compiled for."""
+        about: str = self._llama.llama_print_system_info().decode().strip(" |")
+        return about
 
 
-def serve(worker: Worker) -> None:
-    operations: dict[str, Callable[..., Any]] = {
-        "load": worker.load,
-        "requantize": worker.requantize,
-        "prefill": worker.prefill,
-        "step": worker.step,
-        "system": worker.system,
-    }
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            reply = {"result": operations[request.pop("op")](**request)}
-        except RuntimeError as error:
-            reply = {"error": str(error)}
-        sys.stdout.write(json.dumps(reply) + "\n")
-        sys.stdout.flush()
+def main() -> None:
+    worker = Worker()
+    serve(
+        {
+            "load": worker.load,
+            "requantize": worker.requantize,
+            "prefill": worker.prefill,
+            "step": worker.step,
+            "system": worker.system,
+        }
+    )
 
 
 if __name__ == "__main__":
-    serve(Worker())
+    main()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import replay_table
+from ghostdraft.benchmarks import peers, replay_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -67,6 +67,21 @@ def _decode_notes(result: Any) -> Iterable[str]:
 
 
 def _peers(result: Any) -> Rows:
+    for row in result["rows"]:
+        yield result["model"], *peers.cells(row)
+
+
+def _peers_notes(result: Any) -> Iterable[str]:
+    yield (
+        f"{result['model']}: {result['holes']} holes, {result['tokens']} tokens, medians of {result['rounds']} rounds"
+    )
+    yield from (f"{result['model']}: {sentence}" for sentence in peers.said(result))
+    yield f"Holes: sha256 `{result['holes_sha256']}`"
+    yield from result["notes"]
+    yield result["machine"]
+
+
+def _passes(result: Any) -> Rows:
     for one in result["comparisons"]:
         low, high = one["ratio_quartiles"]
         ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
@@ -74,13 +89,9 @@ def _peers(result: Any) -> Rows:
         yield result["model"], one["measure"], ours, theirs, ratio, one["peer"], str(one["rounds"])
 
 
-def _peers_notes(result: Any) -> Iterable[str]:
+def _passes_notes(result: Any) -> Iterable[str]:
     low, high = result["ours_8_rows_over_1_quartiles"]
-    yield (
-        f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f}); "
-        f"with n-gram drafts it decodes {result['drafted_speedup']:.2f} times as fast as one token at a time."
-    )
-    yield f"Holes: sha256 `{result['holes_sha256']}`"
+    yield f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f})."
     yield result["peer"]
     yield result["machine"]
 
@@ -150,10 +161,11 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
         _decode,
         _decode_notes,
     ),
-    "peers": (
+    "peers": (("model", *peers.COLUMNS), _peers, _peers_notes),
+    "passes": (
         ("model", "milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds"),
-        _peers,
-        _peers_notes,
+        _passes,
+        _passes_notes,
     ),
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
     "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),

@@ -1,243 +1,124 @@
-"""The CPU engine against llama.cpp compiled for this machine: the same file or its Q8_0, two threads each, in turns.
+"""Decoding at holes, beside the peers: the same prompts and as many tokens, two threads each, in turns.
 
-    python -m ghostdraft.benchmarks.peers --model tiny --peer-python PATH
+    python -m ghostdraft.benchmarks.peers --model tiny
 
-PATH is a Python with llama-cpp-python built from source; without it, this one. Of the file and its Q8_0, with and
-without flash attention, the fastest stands for llama.cpp, chosen anew for each measure. In each round one engine is
-timed, then the other; a ratio is the median over the rounds. The two never run at the same time. Of our 8 rows and our
-one row each pair of turns follows at once, as the machine's pace changes.
+llama.cpp is compiled for this machine (`llama_build`) and runs plain and with each of its n-gram modes; of the GGUF
+file and its Q8_0 the faster stands for it, anew for each mode. xllamacpp and transformers have rows where this Python
+has them, vLLM where its own is named. One writes at a time.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
-import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ghostdraft.benchmarks.decode import MOST_TOKENS, Bench, Trial, summarise
+from ghostdraft.benchmarks import llama_build, peer_cancel, peer_decode
+from ghostdraft.benchmarks.contenders import Ours
+from ghostdraft.benchmarks.decode import MOST_TOKENS, Bench
 from ghostdraft.benchmarks.decode_table import listed_cursors
-from ghostdraft.benchmarks.llama_peer import Llama, PeerFailed
+from ghostdraft.benchmarks.holes import Cursor
+from ghostdraft.benchmarks.json_lines import PeerFailed
+from ghostdraft.benchmarks.passes import CONTEXT, THREADS, code
+from ghostdraft.benchmarks.peer_decode import Times
+from ghostdraft.benchmarks.peer_field import Field
 from ghostdraft.benchmarks.report import Bar, machine_line, print_table
-from ghostdraft.completion.decode import Decoder
 from ghostdraft.drafting.measuring import measure_now
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.models.load import Loaded, load
-from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.store import Store, default_home
+from ghostdraft.models.load import load
 from ghostdraft.models.types import ModelError
 
-PROMPT = 1200  # tokens
-WIDTHS = (1, 4, 8, 16)  # rows of a pass
-BURST = 6  # passes of one engine before the other's turn; the first only warms up
-CONTEXT = 2048
-THREADS = 2
-PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
-PREFILL = "cold prefill, a token"
-DRAFTED = "drafted decoding, a token"
-COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
-
-Pair = tuple[float, float]  # milliseconds, ours and theirs
-Quartiles = tuple[float, float, float]
+HOLES = 12
+ROUNDS = 3
+OURS = "ghostdraft, ngram"  # what all are held against
+COLUMNS = ("decoding", "its fastest", "tokens/s", "ghostdraft ngram is faster by", "quartiles by hole")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Milliseconds, medians over the rounds; `ratio` is ours over theirs, below 1 where ours is faster."""
-
-    measure: str
-    ours_ms: float
-    peer_ms: float
-    ratio: float
-    ratio_quartiles: tuple[float, float]
-    peer: str
-    rounds: int
-
-
-class Ours:
-    """The CPU engine behind the decoder that a user runs."""
-
-    def __init__(self, loaded: Loaded, prompt: Sequence[int]) -> None:
-        self._decoder = Decoder(loaded.model, NoDrafter(), Sampling.GREEDY)
-        self._model = loaded.model
-        self._prompt = prompt
-
-    def prefill(self) -> float:
-        """A cold prompt up to the first token behind it: milliseconds a token."""
-        self._decoder.forget()
-        start = time.perf_counter()
-        for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
-            pass
-        return _since(start) / len(self._prompt)
-
-    def step(self, rows: int) -> float:
-        """A pass over so many rows behind the prompt, logits of each; they are not kept."""
-        tokens, times = self._prompt[:rows], []
-        for _ in range(BURST):
-            start = time.perf_counter()
-            self._model.forward(tokens, range(rows))
-            times.append(_since(start))
-        return statistics.median(times[1:])
-
-
-class Theirs:
-    """llama.cpp; the fastest of its variants for each measure, found by trying each once."""
-
-    def __init__(self, llama: Llama, prompt: Sequence[int]) -> None:
-        self._llama, self._prompt = llama, prompt
-        self._prefills = {variant: self._prefill(variant) for variant in llama.variants}
-        self.fastest = {PREFILL: min(self._prefills, key=self._prefills.__getitem__)}
-        for rows in WIDTHS:
-            times = {variant: self._step(variant, rows) for variant in llama.variants}
-            self.fastest[_width(rows)] = min(times, key=times.__getitem__)
-
-    def prefill(self) -> float:
-        return self._prefill(self.fastest[PREFILL])
-
-    def step(self, rows: int) -> float:
-        return self._step(self.fastest[_width(rows)], rows)
-
-    def _prefill(self, variant: str) -> float:
-        return float(self._llama.ask("prefill", name=variant, tokens=self._prompt)) / len(self._prompt)
-
-    def _step(self, variant: str, rows: int) -> float:
-        times: list[float] = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
-        return statistics.median(times[1:])
-
-
-class _Never:
-    def is_set(self) -> bool:
-        return False
-
-
-def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[Comparison], Quartiles]:
-    """Each measure once a round; and how much longer our 8 rows take than our one row, three times a round."""
-    prompt = _prompt(loaded)
-    ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
-    ours.prefill()
-    turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
-    for rows in WIDTHS:
-        turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
-    pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
-    wider: list[float] = []
-    for done in range(rounds):
-        for measure, (our_turn, their_turn) in turns.items():
-            bar.show(done, rounds, measure)
-            pairs[measure].append(_pair(our_turn, their_turn))
-        wider += [ours.step(8) / ours.step(1) for _ in range(3)]
-    compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
-    return compared, _quartiles(wider)
-
-
-def drafted(loaded: Loaded, llama: Llama, cursors: int, bar: Bar) -> tuple[Comparison, float, str]:
-    """Our drafted decoding at holes against their one-token step; our speedup over our own; the holes' hash."""
-    places, digest = listed_cursors(cursors)
-    theirs = Theirs(llama, _prompt(loaded))
-    bench = Bench(loaded, (NoDrafter(), NgramDrafter()), MOST_TOKENS)
-    trials: dict[str, list[Trial]] = {NoDrafter.name: [], NgramDrafter.name: []}
-    pairs = []
-    for done, cursor in enumerate(places):
-        bar.show(done, cursors, DRAFTED)
-        at = bench.at(cursor)
-        for name, trial in at.items():
-            trials[name].append(trial)
-        if at[NgramDrafter.name].tokens:
-            pairs.append((1e3 * at[NgramDrafter.name].seconds / at[NgramDrafter.name].tokens, theirs.step(1)))
-    speedup = summarise(trials[NgramDrafter.name], trials[NoDrafter.name]).speedup
-    return _comparison(DRAFTED, pairs, theirs.fastest[_width(1)]), speedup, digest
-
-
-def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
-    time.sleep(PAUSE)
-    mine = ours()
-    time.sleep(PAUSE)
-    return mine, theirs()
-
-
-def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
-    low, median, high = _quartiles([ours / theirs for ours, theirs in pairs])
-    ours_ms, peer_ms = (statistics.median(times) for times in zip(*pairs, strict=True))
-    return Comparison(measure, ours_ms, peer_ms, median, (low, high), peer, len(pairs))
-
-
-def _quartiles(ratios: Sequence[float]) -> Quartiles:
-    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else [*ratios] * 3
-    return low, median, high
-
-
-def _prompt(loaded: Loaded) -> list[int]:
-    """Code that every Python has."""
-    text = Path(argparse.__file__).read_text(encoding="utf-8")
-    return loaded.tokenizer.encode(text)[:PROMPT]
-
-
-def _width(rows: int) -> str:
-    return "one-token step" if rows == 1 else f"{rows} rows"
-
-
-def _since(start: float) -> float:
-    return 1e3 * (time.perf_counter() - start)
-
-
-def report(name: str, python: str, rounds: int, cursors: int) -> dict[str, Any]:
+def report(name: str, cursors: int, rounds: int, vllm_python: Path | None) -> dict[str, Any]:
     """Everything that the table shows, as JSON. Raises ModelError, PeerFailed."""
+    build = llama_build.native()
+    places, digest = listed_cursors(cursors)
     loaded = load(name, "cpu", CONTEXT, THREADS)
     if loaded.costs.read() is None:
         measure_now(loaded.model, loaded.costs)
-    gguf, requantised = Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
-    with Llama(python, gguf, requantised, CONTEXT, THREADS) as llama, Bar(name) as bar:
-        found, wider = compare(loaded, llama, rounds, bar)
-        with_drafts, speedup, digest = drafted(loaded, llama, cursors, bar)
-        peer = llama.ask("system")
+    with ExitStack() as stack, Bar(name) as bar:
+        field = Field.open(loaded, build, stack)
+        times, notes = _decoding(field, places, rounds, vllm_python, bar)
+        silent = peer_cancel.measure(field.plain(), code(loaded))
+    rows = peer_decode.rows(times, OURS)
     return {
         "model": name,
-        "comparisons": [asdict(one) for one in (*found, with_drafts)],
-        "ours_8_rows_over_1": wider[1],
-        "ours_8_rows_over_1_quartiles": (wider[0], wider[2]),
-        "drafted_speedup": speedup,
+        "rows": [asdict(row) for row in rows],
+        "best_llama_cpp": peer_decode.fastest(rows, "llama.cpp").name,
+        "holes": len(places),
+        "tokens": sum(times[0].tokens),
+        "rounds": rounds,
+        "llama_cpp_silent_ms": silent,
         "holes_sha256": digest,
-        "peer": peer,
+        "notes": [build.about, *notes],
         "machine": machine_line(loaded.model),
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    rows = [
-        (
-            one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", f"{one['ratio']:.2f}",
-            "{:.2f} {:.2f}".format(*one["ratio_quartiles"]), one["peer"],
-        )
-        for one in result["comparisons"]
-    ]  # fmt: skip
-    low, high = result["ours_8_rows_over_1_quartiles"]
-    notes = (
-        f"8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f}); n-gram drafts decode "
-        f"{result['drafted_speedup']:.2f} times as fast as one token at a time",
-        f"holes: sha256 {result['holes_sha256']}",
-        result["peer"],
-        result["machine"],
+def _decoding(
+    field: Field, places: Sequence[Cursor], rounds: int, vllm_python: Path | None, bar: Bar
+) -> tuple[list[Times], list[str]]:
+    """What each took; and a sentence for each that is left out."""
+    drafters = NoDrafter(), NgramDrafter()
+    bench = Bench(field.loaded, drafters, MOST_TOKENS)
+    entries = list(field.entries(vllm_python))
+    everyone = [*(Ours(bench, drafter) for drafter in drafters), *(one for found, _ in entries for one in found)]
+    times = peer_decode.measure(
+        bench.read, everyone, places, rounds, lambda done, who: bar.show(done, len(places), who)
     )
-    print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+    return times, [note for _, note in entries if note]
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = [cells(row) for row in result["rows"]]
+    title = f"{result['model']}: {result['holes']} holes, {result['tokens']} tokens, {THREADS} threads each"
+    holes = f"holes: sha256 {result['holes_sha256']}"
+    print_table(title, COLUMNS, rows, (*said(result), *result["notes"], holes, result["machine"]))
+
+
+def said(result: dict[str, Any]) -> Sequence[str]:
+    """The rows in two sentences."""
+    ratio = next(row["ratio"] for row in result["rows"] if row["name"] == result["best_llama_cpp"])
+    return f"{OURS}, decodes {ratio:.2f} times as fast as {result['best_llama_cpp']}, its best mode", silence(result)
+
+
+def silence(result: dict[str, Any]) -> str:
+    """How llama.cpp is cancelled."""
+    of = result["llama_cpp_silent_ms"]
+    reading, decoding = ("{p50:.0f} ms (at most {most:.0f})".format(**of[key]) for key in ("reading", "decoding"))
+    return (
+        f"When its client hangs up, llama.cpp's server falls silent after {reading} while it reads a prompt, after "
+        f"{decoding} while it decodes; medians of {of['count']}"
+    )
+
+
+def cells(row: dict[str, Any]) -> Sequence[str]:
+    low, median, high = row["ratio_quartiles"]
+    speed, ratio = f"{row['tokens_per_second']:.1f}", f"{row['ratio']:.2f}"
+    return row["name"], row["variant"], speed, ratio, f"{low:.2f}, {median:.2f}, {high:.2f}"
 
 
 def main(
     model: Annotated[str, typer.Option(help="A model that came as one GGUF file.")] = "tiny",
-    peer_python: Annotated[str, typer.Option(help="The Python that has llama-cpp-python.")] = sys.executable,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine for each measure.")] = 7,
-    cursors: Annotated[int, typer.Option(min=1, help="How many holes for drafted decoding.")] = 12,
+    cursors: Annotated[int, typer.Option(min=1, help="How many holes, from the start of the list.")] = HOLES,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each writes at each hole.")] = ROUNDS,
+    vllm_python: Annotated[Path | None, typer.Option(help="The Python that has vLLM.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare the CPU engine with llama.cpp."""
+    """Compare decoding with llama.cpp, xllamacpp, transformers and vLLM."""
     try:
-        result = report(model, peer_python, rounds, cursors)
+        result = report(model, cursors, rounds, vllm_python)
     except (ModelError, PeerFailed) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error

@@ -23,8 +23,9 @@ import typer
 
 from ghostdraft.benchmarks import replay_table
 from ghostdraft.benchmarks.decode_table import listed_cursors
+from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.llama_model import MAX_ROWS, LlamaModel
-from ghostdraft.benchmarks.llama_peer import Llama, PeerFailed
+from ghostdraft.benchmarks.llama_peer import Llama
 from ghostdraft.benchmarks.lsp_client import ServerEnded
 from ghostdraft.benchmarks.replay_llama_server import THREADS
 from ghostdraft.benchmarks.replay_table import Contender
@@ -91,7 +92,7 @@ def _rows(model: str, cursors: int, seed: int) -> list[dict[str, object]]:
 
 def _variants(checkpoint: Checkpoint) -> list[Variant]:
     gguf, requantised = checkpoint.weights[0], default_home() / "bench" / f"{checkpoint.name}-q8_0.gguf"
-    with Llama(sys.executable, gguf, requantised, 2048, THREADS):  # makes it once
+    with Llama(gguf, requantised, 2048, THREADS):  # makes it once
         pass
     return list(product((gguf, requantised), (False, True)))
 

@@ -1,0 +1,221 @@
+"""Passes of the CPU engine against those of llama.cpp: the same file or its Q8_0, two threads each, in turns.
+
+    python -m ghostdraft.benchmarks.passes --model tiny
+
+llama.cpp is compiled for this machine (`llama_build`). Of the file and its Q8_0, with and without flash attention, the
+fastest stands for it, chosen anew for each measure. In each round one engine is timed, then the other; a ratio is the
+median over the rounds. The two never run at the same time. Of our 8 rows and our one row each pair of turns follows at
+once, as the machine's pace changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ghostdraft.benchmarks import llama_build
+from ghostdraft.benchmarks.decode import quartiles
+from ghostdraft.benchmarks.json_lines import PeerFailed
+from ghostdraft.benchmarks.llama_peer import Llama
+from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.completion.decode import Decoder
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models.load import Loaded, load
+from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.store import Store, default_home
+from ghostdraft.models.types import ModelError
+
+PROMPT = 1200  # tokens
+WIDTHS = (1, 4, 8, 16)  # rows of a pass
+BURST = 6  # passes of one engine before the other's turn; the first only warms up
+CONTEXT = 2048
+THREADS = 2
+PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
+PREFILL = "cold prefill, a token"
+COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
+
+Pair = tuple[float, float]  # milliseconds, ours and theirs
+Quartiles = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Milliseconds, medians over the rounds; `ratio` is ours over theirs, below 1 where ours is faster."""
+
+    measure: str
+    ours_ms: float
+    peer_ms: float
+    ratio: float
+    ratio_quartiles: tuple[float, float]
+    peer: str
+    rounds: int
+
+
+class Ours:
+    """The CPU engine behind the decoder that a user runs."""
+
+    def __init__(self, loaded: Loaded, prompt: Sequence[int]) -> None:
+        self._decoder = Decoder(loaded.model, NoDrafter(), Sampling.GREEDY)
+        self._model = loaded.model
+        self._prompt = prompt
+
+    def prefill(self) -> float:
+        """A cold prompt up to the first token behind it: milliseconds a token."""
+        self._decoder.forget()
+        start = time.perf_counter()
+        for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
+            pass
+        return _since(start) / len(self._prompt)
+
+    def step(self, rows: int) -> float:
+        """A pass over so many rows behind the prompt, logits of each; they are not kept."""
+        tokens, times = self._prompt[:rows], []
+        for _ in range(BURST):
+            start = time.perf_counter()
+            self._model.forward(tokens, range(rows))
+            times.append(_since(start))
+        return statistics.median(times[1:])
+
+
+class Theirs:
+    """llama.cpp; the fastest of its variants for each measure, found by trying each once."""
+
+    def __init__(self, llama: Llama, prompt: Sequence[int]) -> None:
+        self._llama, self._prompt = llama, prompt
+        self._prefills = {variant: self._prefill(variant) for variant in llama.variants}
+        self.fastest = {PREFILL: min(self._prefills, key=self._prefills.__getitem__)}
+        for rows in WIDTHS:
+            times = {variant: self._step(variant, rows) for variant in llama.variants}
+            self.fastest[_width(rows)] = min(times, key=times.__getitem__)
+
+    def prefill(self) -> float:
+        return self._prefill(self.fastest[PREFILL])
+
+    def step(self, rows: int) -> float:
+        return self._step(self.fastest[_width(rows)], rows)
+
+    def _prefill(self, variant: str) -> float:
+        return float(self._llama.ask("prefill", name=variant, tokens=self._prompt)) / len(self._prompt)
+
+    def _step(self, variant: str, rows: int) -> float:
+        times: list[float] = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
+        return statistics.median(times[1:])
+
+
+class _Never:
+    def is_set(self) -> bool:
+        return False
+
+
+def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[Comparison], Quartiles]:
+    """Each measure once a round; and how much longer our 8 rows take than our one row, three times a round."""
+    prompt = code(loaded)
+    ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
+    ours.prefill()
+    turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
+    for rows in WIDTHS:
+        turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
+    pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
+    wider: list[float] = []
+    for done in range(rounds):
+        for measure, (our_turn, their_turn) in turns.items():
+            bar.show(done, rounds, measure)
+            pairs[measure].append(_pair(our_turn, their_turn))
+        wider += [ours.step(8) / ours.step(1) for _ in range(3)]
+    compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
+    return compared, quartiles(wider)
+
+
+def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
+    time.sleep(PAUSE)
+    mine = ours()
+    time.sleep(PAUSE)
+    return mine, theirs()
+
+
+def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
+    low, median, high = quartiles([ours / theirs for ours, theirs in pairs])
+    ours_ms, peer_ms = (statistics.median(times) for times in zip(*pairs, strict=True))
+    return Comparison(measure, ours_ms, peer_ms, median, (low, high), peer, len(pairs))
+
+
+def code(loaded: Loaded, tokens: int = PROMPT) -> list[int]:
+    """A prompt: code that every Python has."""
+    text = Path(argparse.__file__).read_text(encoding="utf-8")
+    return loaded.tokenizer.encode(text)[:tokens]
+
+
+def _width(rows: int) -> str:
+    return "one-token step" if rows == 1 else f"{rows} rows"
+
+
+def _since(start: float) -> float:
+    return 1e3 * (time.perf_counter() - start)
+
+
+def report(name: str, rounds: int) -> dict[str, Any]:
+    """Everything that the table shows, as JSON. Raises ModelError, PeerFailed."""
+    build = llama_build.native()
+    loaded = load(name, "cpu", CONTEXT, THREADS)
+    with Llama(*files(name), CONTEXT, THREADS, build.environment) as llama, Bar(name) as bar:
+        found, wider = compare(loaded, llama, rounds, bar)
+        compiled = llama.ask("system")
+    return {
+        "model": name,
+        "comparisons": [asdict(one) for one in found],
+        "ours_8_rows_over_1": wider[1],
+        "ours_8_rows_over_1_quartiles": (wider[0], wider[2]),
+        "peer": f"{build.about}, {compiled}",
+        "machine": machine_line(loaded.model),
+    }
+
+
+def files(name: str) -> tuple[Path, Path]:
+    """The model's GGUF file, and where its Q8_0 lies or will lie."""
+    return Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = [
+        (
+            one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", f"{one['ratio']:.2f}",
+            "{:.2f} {:.2f}".format(*one["ratio_quartiles"]), one["peer"],
+        )
+        for one in result["comparisons"]
+    ]  # fmt: skip
+    low, high = result["ours_8_rows_over_1_quartiles"]
+    notes = (
+        f"8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f})",
+        result["peer"],
+        result["machine"],
+    )
+    print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+
+
+def main(
+    model: Annotated[str, typer.Option(help="A model that came as one GGUF file.")] = "tiny",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine for each measure.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare passes of the CPU engine with those of llama.cpp."""
+    try:
+        result = report(model, rounds)
+    except (ModelError, PeerFailed) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        typer.echo(json.dumps(result, indent=1))
+    else:
+        show(result)
+
+
+if __name__ == "__main__":
+    typer.run(main)
