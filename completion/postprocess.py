@@ -89,12 +89,18 @@ def without_next_lines(text: str, scene: Scene) -> str:
     """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
     if not scene.opened or "\n" in text:
         return text
+    written = "".join(text.split())
     for count in range(len(scene.following), 0, -1):
-        behind = r"\s*".join(map(re.escape, "".join(" ".join(scene.following[:count]).split())))
-        found = re.search(rf"\s*{behind}\s*$", text)
-        if found and telling(found[0]):
-            return text[: found.start()]
+        behind = "".join("".join(scene.following[:count]).split())
+        if telling(behind) and written.endswith(behind):
+            return _start(text, len(written) - len(behind))
     return text
+
+
+def _start(text: str, count: int) -> str:
+    """The start of the text that has so many code points which are not blank, the last of them at its end."""
+    places = [at for at, char in enumerate(text) if not char.isspace()]
+    return text[: places[count - 1] + 1] if count else ""
 
 
 def joined(text: str, scene: Scene) -> Insert:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import gcd
 
-from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, header_start, indentation
+from ghostdraft.completion.blocks import Block, block_opened, columns, header, header_before, indentation
 from ghostdraft.completion.brackets import QUOTES, open_between
 from ghostdraft.completion.context import CLOSING, line_end, line_start
 from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
@@ -16,8 +17,8 @@ from ghostdraft.completion.types import Edit, Snapshot
 SIGHT = 4096  # code points in each direction
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
-Leaves = Callable[[str, int | None, int], Sequence[Leaf]]
-"""`leaves(suggestion, start, end)`: see `Branch.leaves`."""
+LeavesBefore = Callable[[str, int], Iterator[Leaf]]
+"""`leaves_before(suggestion, end)`: see `Branch.leaves_before`."""
 
 Breaks = Callable[[str, int], bool]
 """`breaks(text, replaced)`: whether the document has more faults of syntax with `text` in place of so many code points
@@ -37,7 +38,7 @@ class Scene:
     opened: tuple[str, ...] = ()  # brackets and quotes that the line before the cursor leaves open; none in a comment
     indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
     eol: str = "\n"
-    leaves: Leaves | None = None  # None: no grammar
+    leaves_before: LeavesBefore | None = None  # None: no grammar
     breaks: Breaks | None = None  # likewise
 
     @property
@@ -54,16 +55,23 @@ class Scene:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""
         return not self.following or columns(self.following[0]) <= indent
 
+    def leaves(self, suggestion: str, start: int, end: int) -> list[Leaf]:
+        """The tokens within [start, end), in code points from the cursor, once `suggestion` stands there."""
+        if self.leaves_before is None:
+            return []
+        backwards = takewhile(lambda leaf: leaf.start >= start, self.leaves_before(suggestion, end))
+        return list(backwards)[::-1]
+
     def block_at(self, suggestion: str, end: int) -> Block | None:
         """The block that the line opens which ends at `end`, in code points from the cursor, once `suggestion` stands
         there."""
-        leaves = self.leaves(suggestion, None, end) if self.leaves else ()
-        if not leaves:
+        if self.leaves_before is None:
             return None
         text, cursor = self.before + suggestion, len(self.before)
-        start = header_start(leaves, lambda place: line_start(text, cursor + place) - cursor)
-        header = [leaf for leaf in leaves if leaf.start >= start]
-        return block_opened(header, columns(text[cursor + start :]), start, self.language_id)
+        leaves, start = header(
+            self.leaves_before(suggestion, end), lambda place: line_start(text, cursor + place) - cursor
+        )
+        return block_opened(leaves, columns(text[cursor + start :]), start, self.language_id) if leaves else None
 
 
 def look(snapshot: Snapshot, trees: Trees) -> Scene:
@@ -71,7 +79,7 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
     text, cursor = snapshot.text, snapshot.cursor
     start, end = line_start(text, cursor), line_end(text, cursor)
     before, behind = _lines_before(text, start), _lines_behind(text, end)
-    literal, leaves, breaks = _parsed(snapshot, trees)
+    literal, leaves_before, breaks = _parsed(snapshot, trees)
     opened = () if literal is Literal.COMMENT else tuple(open_between(text[start:cursor], text[cursor:end]))
     scene = Scene(
         language_id=snapshot.language_id,
@@ -84,13 +92,13 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         opened=opened,
         indent=_indent([*before, *behind]),
         eol=_eol(text, start, end),
-        leaves=leaves,
+        leaves_before=leaves_before,
         breaks=breaks,
     )
     return replace(scene, block=_missing_body(scene))
 
 
-def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None, Breaks | None]:
+def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, LeavesBefore | None, Breaks | None]:
     part = excerpt(snapshot)
     syntax = trees.parse(part)
     if syntax is None:
@@ -99,14 +107,14 @@ def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | 
     def breaks(text: str, replaced: int) -> bool:
         return syntax.edited([Edit(part.cursor, part.cursor + replaced, text)]).faults() > syntax.faults()
 
-    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves, breaks
+    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves_before, breaks
 
 
 def _missing_body(scene: Scene) -> Block | None:
     """The block whose header is the last code before the cursor's empty line, where it has no body yet."""
-    if scene.leaves is None or scene.literal or scene.line.strip() or not scene.rest_closes:
+    if scene.leaves_before is None or scene.literal or scene.line.strip() or not scene.rest_closes:
         return None
-    last = header_before(scene.leaves("", None, 0))
+    last = header_before(scene.leaves_before("", 0))
     block = scene.block_at("", last.end) if last else None
     return block if block and scene.body_missing(block.indent) else None
 

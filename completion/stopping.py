@@ -191,7 +191,7 @@ class Stopper:
         return self._scene.block_at(self.text[: line.end], line.end)
 
     def _outline_to(self, at: int) -> Outline:
-        if self._scene.leaves is None or self._block is None:
+        if self._block is None:
             return Outline(0, "", literal=False)
         return outline(self._scene.leaves(self.text[:at], self._block.start, at))
 
@@ -262,7 +262,7 @@ class Stopper:
         """Behind the last line at which no bracket is open within the block and no block was just opened; behind the
         first line where there is none."""
         block, lines = self._block, list(self._lines)
-        leaves = self._scene.leaves(self.text, block.start, len(self.text)) if block and self._scene.leaves else ()
+        leaves = self._scene.leaves(self.text, block.start, len(self.text)) if block else ()
 
         def is_open(line: _Line) -> bool:
             written = outline([leaf for leaf in leaves if leaf.end <= line.end])

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 
 from tree_sitter import Language, Node, Parser, Point, Tree, TreeCursor
@@ -171,17 +171,14 @@ class Syntax:
         node = self._literal_node(at)
         return at if node is None else _code_points(_utf8(self.text)[: node.end_byte])
 
-    def leaves(self, start: int, end: int) -> list[Leaf]:
-        """The tokens that lie within the code points [start, end)."""
-        skipped = _utf8(self.text[:start])
-        wanted = _utf8(self.text[start:end])
-        first, last = len(skipped), len(skipped) + len(wanted)
-
-        def code_point(place: int) -> int:
-            return start + _code_points(wanted[: place - first])
-
-        nodes = _leaf_nodes(self.tree.walk(), first, last)
-        return [Leaf(_leaf_kind(node), code_point(node.start_byte), code_point(node.end_byte)) for node in nodes]
+    def leaves_before(self, end: int) -> Iterator[Leaf]:
+        """The tokens that end at the code point `end` or before it, from the last one on."""
+        text = _utf8(self.text[:end])
+        place, at = len(text), end
+        for node in _leaf_nodes_before(self.tree.walk(), place):
+            behind = at - _code_points(text[node.end_byte : place])
+            place, at = node.start_byte, behind - _code_points(text[node.start_byte : node.end_byte])
+            yield Leaf(_leaf_kind(node), at, behind)
 
 
 class Branch:
@@ -190,22 +187,30 @@ class Branch:
     """
 
     def __init__(self, syntax: Syntax, cursor: int) -> None:
-        start = syntax.outside_literals(prefix_start(syntax.text, cursor, BRANCH))
-        before = syntax.text[start:cursor]
-        self._before = len(before)
-        self._syntax = Syntax.parsed(before, syntax.language_id)
+        self._whole, self._cursor = syntax, cursor
 
-    def leaves(self, suggestion: str, start: int | None, end: int) -> list[Leaf]:
-        """The tokens within [start, end) of the text before the cursor with `suggestion` behind it; without `start`,
-        from as far back as is known."""
+    def leaves_before(self, suggestion: str, end: int) -> Iterator[Leaf]:
+        """The tokens that end at `end` or before it, from the last one on, once `suggestion` stands at the cursor."""
         written = self._syntax.text[self._before :]
         if written != suggestion:
             shared = len(written) if suggestion.startswith(written) else 0
             edit = Edit(self._before + shared, len(self._syntax.text), suggestion[shared:])
             self._syntax = self._syntax.edited([edit])
-        first = 0 if start is None else max(self._before + start, 0)
-        leaves = self._syntax.leaves(first, self._before + end)
-        return [Leaf(leaf.kind, leaf.start - self._before, leaf.end - self._before) for leaf in leaves]
+        before = self._before
+        leaves = self._syntax.leaves_before(before + end)
+        return (Leaf(leaf.kind, leaf.start - before, leaf.end - before) for leaf in leaves)
+
+    @cached_property
+    def _syntax(self) -> Syntax:
+        """Grows from the text before the cursor; parsed when it is first asked for."""
+        whole, cursor = self._whole, self._cursor
+        start = whole.outside_literals(prefix_start(whole.text, cursor, BRANCH))
+        return Syntax.parsed(whole.text[start:cursor], whole.language_id)
+
+    @cached_property
+    def _before(self) -> int:
+        """The length of the text before the cursor."""
+        return len(self._syntax.text)
 
 
 def applied(text: str, edit: Edit) -> str:
@@ -266,32 +271,32 @@ def _code_points(text: bytes) -> int:
 
 def _shift(tree: Tree, text: str, edit: Edit) -> None:
     """Tells the tree of `text` where `edit` moves its nodes."""
-    start = _extent(text[: edit.start])
-    old_end = _extent(text[: edit.end])
-    new_end = _extent(text[: edit.start] + edit.text)
-    tree.edit(start[0], old_end[0], new_end[0], start[1], old_end[1], new_end[1])
+    place, point = _behind(0, Point(0, 0), text[: edit.start])
+    old_place, old_point = _behind(place, point, text[edit.start : edit.end])
+    new_place, new_point = _behind(place, point, edit.text)
+    tree.edit(place, old_place, new_place, point, old_point, new_point)
 
 
-def _extent(text: str) -> tuple[int, Point]:
-    """Bytes, and rows and bytes in the last row."""
-    return len(_utf8(text)), Point(text.count("\n"), len(_utf8(text[text.rfind("\n") + 1 :])))
+def _behind(place: int, point: Point, text: str) -> tuple[int, Point]:
+    """Where `text` ends that begins at `place`, in bytes, and `point`, a row and bytes in it."""
+    last = text[text.rfind("\n") + 1 :]
+    column = len(_utf8(last)) + (point.column if len(last) == len(text) else 0)
+    return place + len(_utf8(text)), Point(point.row + text.count("\n"), column)
 
 
-def _leaf_nodes(cursor: TreeCursor, first: int, last: int) -> Iterator[Node]:
-    """Nodes without children within the bytes [first, last), in order; comments whole. None that was only assumed."""
-    if cursor.goto_first_child_for_byte(first) is None:
+def _leaf_nodes_before(cursor: TreeCursor, last: int) -> Iterator[Node]:
+    """Nodes without children that end by the byte `last`, from the last one on; comments whole. None that was only
+    assumed."""
+    if not cursor.goto_last_child():
         return
     while True:
         node = cursor.node
         assert node is not None
-        if node.start_byte >= last:
-            return
-        descends = "comment" not in node.type and cursor.goto_first_child_for_byte(first) is not None
-        if descends:
+        if node.start_byte < last and "comment" not in node.type and cursor.goto_last_child():
             continue
-        if first <= node.start_byte < node.end_byte <= last and not node.is_missing:
+        if node.start_byte < node.end_byte <= last and not node.is_missing:
             yield node
-        while not cursor.goto_next_sibling():
+        while not cursor.goto_previous_sibling():
             if not cursor.goto_parent():
                 return
 
