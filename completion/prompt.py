@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -24,7 +25,8 @@ LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
-STEP = 512  # code points: typing moves the place up to which tokens are remembered by so many
+STEP = 128  # code points of a piece whose tokens are remembered, on average
+MOST_PIECES = 128  # remembered: those of some documents
 BETWEEN_WORDS = re.compile(r"[A-Za-z](?= [A-Za-z])")
 WORDS = ("one", " two three")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
@@ -38,7 +40,7 @@ class Prompter:
         self._tokenizer = tokenizer
         self._start = [] if spec.bos_token is None else [spec.bos_token]
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
-        self._known_ids = lru_cache(maxsize=8)(lambda text: tuple(tokenizer.encode(text)))
+        self._known_ids = lru_cache(maxsize=MOST_PIECES)(lambda text: tuple(tokenizer.encode(text)))
         self._splits = tokenizer.encode("".join(WORDS)) == [id_ for word in WORDS for id_ in tokenizer.encode(word)]
 
     def build(self, context: Context, max_new_tokens: int) -> Prompt:
@@ -63,11 +65,10 @@ class Prompter:
         return self._tokenizer.encode(part, special=True)
 
     def _encoded(self, text: str) -> list[int]:
-        """The tokens of `text`. Most of them stand before a place that stays while one types, where no token crosses:
-        tokenizers that split text do it between words, and this one does."""
-        cut = between_words(text) if self._splits else 0
-        head = self._known_ids(text[:cut]) if cut else ()
-        return [*head, *self._tokenizer.encode(text[cut:])]
+        """The tokens of `text`. All but the last of them stand in pieces that stay while one types, and that no token
+        crosses: tokenizers that split text do it between words, and this one does."""
+        *heads, tail = pieces(text) if self._splits else [text]
+        return [*chain.from_iterable(map(self._known_ids, heads)), *self._tokenizer.encode(tail)]
 
     def _stable(self, ids: list[int], prefix: str) -> int:
         """How many tokens lie before the cursor's line: the rest may change with the next key."""
@@ -126,11 +127,11 @@ class Opening:
         self._left = self._left[len(self._spellings.of(token_id)) :]
 
 
-def between_words(text: str) -> int:
-    """The last place between two words before a multiple of `STEP`; 0 where there is none near."""
-    limit = len(text) // STEP * STEP
-    places = [found.end() for found in BETWEEN_WORDS.finditer(text, max(0, limit - STEP), limit)]
-    return places[-1] if places else 0
+def pieces(text: str) -> list[str]:
+    """The text, cut at the first place between two words behind each multiple of `STEP`, if there is one near."""
+    found = (BETWEEN_WORDS.search(text, at, at + STEP) for at in range(STEP, len(text), STEP))
+    places = [place.end() for place in found if place]
+    return [text[start:end] for start, end in pairwise((0, *places, len(text)))]
 
 
 def unfinished(prefix: str) -> str:
