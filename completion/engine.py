@@ -86,7 +86,7 @@ class Engine:
 
     def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
         """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
-        look(snapshot, self._trees)
+        _ = look(snapshot, self._trees).literal  # takes a parse
         if not _is_blank(snapshot):
             _ = self._spellings  # takes a moment to build
             prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)

@@ -87,12 +87,12 @@ def _fitting(line: str, scene: Scene) -> str:
 
 def without_next_lines(text: str, scene: Scene) -> str:
     """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
-    if not scene.opened or "\n" in text:
+    if not scene.marks or "\n" in text:
         return text
     written = "".join(text.split())
     for count in range(len(scene.following), 0, -1):
         behind = "".join("".join(scene.following[:count]).split())
-        if telling(behind) and written.endswith(behind):
+        if telling(behind) and written.endswith(behind) and scene.opened:
             return _start(text, len(written) - len(behind))
     return text
 
@@ -116,9 +116,9 @@ def joined(text: str, scene: Scene) -> Insert:
 
 def fits(insert: Insert, scene: Scene) -> bool:
     """Whether code behind the cursor on its line can still be read as code."""
-    if scene.rest_closes or scene.breaks is None:
+    if scene.rest_closes or scene.reading is None:
         return True
-    return not scene.breaks(insert.text, len(scene.rest) if insert.over_rest else 0)
+    return not scene.reading.breaks(insert.text, len(scene.rest) if insert.over_rest else 0)
 
 
 def _over_closers(text: str, scene: Scene) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -101,10 +101,12 @@ class Trees:
         self._capacity = capacity
         self._known: OrderedDict[str, Syntax] = OrderedDict()
 
-    def parse(self, snapshot: Snapshot) -> Syntax | None:
-        """The syntax of the snapshot, reparsed where it changed since its document's last one; None: no grammar."""
-        if snapshot.language_id not in GRAMMARS:
-            return None
+    def read(self, snapshot: Snapshot) -> Reading | None:
+        """None: no grammar."""
+        return Reading(excerpt(snapshot), self) if snapshot.language_id in GRAMMARS else None
+
+    def parse(self, snapshot: Snapshot) -> Syntax:
+        """The syntax of the snapshot, reparsed where it changed since its document's last one."""
         known = self._known.pop(snapshot.uri, None)
         if known is None or known.language_id != snapshot.language_id:
             known = Syntax.parsed(snapshot.text, snapshot.language_id)
@@ -118,6 +120,32 @@ class Trees:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+class Reading:
+    """A snapshot as its grammar reads it: parsed when that is first asked for, which most keys never do."""
+
+    def __init__(self, snapshot: Snapshot, trees: Trees) -> None:
+        self._snapshot = snapshot
+        self._trees = trees
+
+    @cached_property
+    def literal(self) -> Literal | None:
+        """What the cursor stands in."""
+        return self._syntax.literal(self._snapshot.cursor)
+
+    @cached_property
+    def branch(self) -> Branch:
+        return Branch(self._syntax, self._snapshot.cursor)
+
+    def breaks(self, text: str, replaced: int) -> bool:
+        """Whether the document has more faults with `text` in place of so many code points behind the cursor."""
+        cursor = self._snapshot.cursor
+        return self._syntax.edited([Edit(cursor, cursor + replaced, text)]).faults() > self._syntax.faults()
+
+    @cached_property
+    def _syntax(self) -> Syntax:
+        return self._trees.parse(self._snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,30 +215,20 @@ class Branch:
     """
 
     def __init__(self, syntax: Syntax, cursor: int) -> None:
-        self._whole, self._cursor = syntax, cursor
+        start = syntax.outside_literals(prefix_start(syntax.text, cursor, BRANCH))
+        before = syntax.text[start:cursor]
+        self._before = len(before)
+        self._syntax = Syntax.parsed(before, syntax.language_id)
 
     def leaves_before(self, suggestion: str, end: int) -> Iterator[Leaf]:
         """The tokens that end at `end` or before it, from the last one on, once `suggestion` stands at the cursor."""
-        written = self._syntax.text[self._before :]
+        before, written = self._before, self._syntax.text[self._before :]
         if written != suggestion:
             shared = len(written) if suggestion.startswith(written) else 0
-            edit = Edit(self._before + shared, len(self._syntax.text), suggestion[shared:])
+            edit = Edit(before + shared, len(self._syntax.text), suggestion[shared:])
             self._syntax = self._syntax.edited([edit])
-        before = self._before
         leaves = self._syntax.leaves_before(before + end)
         return (Leaf(leaf.kind, leaf.start - before, leaf.end - before) for leaf in leaves)
-
-    @cached_property
-    def _syntax(self) -> Syntax:
-        """Grows from the text before the cursor; parsed when it is first asked for."""
-        whole, cursor = self._whole, self._cursor
-        start = whole.outside_literals(prefix_start(whole.text, cursor, BRANCH))
-        return Syntax.parsed(whole.text[start:cursor], whole.language_id)
-
-    @cached_property
-    def _before(self) -> int:
-        """The length of the text before the cursor."""
-        return len(self._syntax.text)
 
 
 def applied(text: str, edit: Edit) -> str:
@@ -219,18 +237,24 @@ def applied(text: str, edit: Edit) -> str:
 
 def difference(old: str, new: str) -> Edit:
     """One edit that leads from `old` to `new`."""
-    start = _shared(old, new)
-    most = min(len(old), len(new)) - start
-    behind = _shared(old[len(old) - most :][::-1], new[len(new) - most :][::-1])
+    most = min(len(old), len(new))
+    start = _longest(most, lambda least, length: old[least:length] == new[least:length])
+    behind = _longest(most - start, lambda least, length: _tail(old, least, length) == _tail(new, least, length))
     return Edit(start, len(old) - behind, new[start : len(new) - behind])
 
 
-def _shared(one: str, other: str) -> int:
-    """The length of the common start, by bisection: comparing slices is quick."""
-    least, most = 0, min(len(one), len(other))
+def _tail(text: str, least: int, length: int) -> str:
+    """Of its last `length` code points all but the last `least`."""
+    return text[len(text) - length : len(text) - least]
+
+
+def _longest(most: int, same: Callable[[int, int], bool]) -> int:
+    """The greatest length up to which all is the same, by bisection, since comparing much at once is quick; `same`:
+    whether it is from a length that is known to be to a greater one."""
+    least = 0
     while least < most:
         middle = (least + most + 1) // 2
-        if one[least:middle] == other[least:middle]:
+        if same(least, middle):
             least = middle
         else:
             most = middle - 1
