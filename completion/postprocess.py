@@ -87,7 +87,7 @@ def _fitting(line: str, scene: Scene) -> str:
 
 def without_next_lines(text: str, scene: Scene) -> str:
     """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
-    if not scene.marks or "\n" in text:
+    if "\n" in text:
         return text
     written = "".join(text.split())
     for count in range(len(scene.following), 0, -1):

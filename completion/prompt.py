@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 
@@ -21,14 +21,13 @@ import numpy as np
 from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
-LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
 STEP = 128  # code points of a piece whose tokens are remembered, on average
 MOST_PIECES = 128  # remembered: those of some documents
-BETWEEN_WORDS = re.compile(r"[A-Za-z](?= [A-Za-z])")
-WORDS = ("one", " two three")
+BEFORE_WORDS = re.compile(r"(?<=\S)(?= [A-Za-z])")
+WORDS = ("one", " two(three),", " four")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
 PLAIN = (FimTemplate.PREFIX,)
 
@@ -47,37 +46,24 @@ class Prompter:
         parts = self._parts if fills(context) else PLAIN
         prefix = for_model(context.prefix)
         lead = unfinished(prefix)
-        token_ids, stable = list(self._start), len(self._start)
+        token_ids = list(self._start)
         for part in parts:
-            if part == FimTemplate.PREFIX:
-                shown = prefix[: len(prefix) - len(lead)]
-                ids = self._encoded(shown)
-                stable = len(token_ids) + self._stable(ids, shown)
-            else:
-                ids = self._fixed(part, context)
-            token_ids += ids
+            token_ids += self._part(part, prefix[: len(prefix) - len(lead)], context)
         token_ids = token_ids or self._tokenizer.encode("\n")  # the start of a file: a model needs something to follow
-        return Prompt(tuple(token_ids), max_new_tokens, stable, lead)
+        return Prompt(tuple(token_ids), max_new_tokens, lead)
 
-    def _fixed(self, part: str, context: Context) -> list[int]:
+    def _part(self, part: str, shown: str, context: Context) -> Sequence[int]:
+        if part == FimTemplate.PREFIX:
+            return self._encoded(shown)
         if part == FimTemplate.SUFFIX:
-            return list(self._known_ids(for_model(context.suffix)))
+            return self._known_ids(for_model(context.suffix))
         return self._tokenizer.encode(part, special=True)
 
     def _encoded(self, text: str) -> list[int]:
         """The tokens of `text`. All but the last of them stand in pieces that stay while one types, and that no token
-        crosses: tokenizers that split text do it between words, and this one does."""
+        crosses: tokenizers that split text do it before a word and its blank, and this one does."""
         *heads, tail = pieces(text) if self._splits else [text]
         return [*chain.from_iterable(map(self._known_ids, heads)), *self._tokenizer.encode(tail)]
-
-    def _stable(self, ids: list[int], prefix: str) -> int:
-        """How many tokens lie before the cursor's line: the rest may change with the next key."""
-        left = len(prefix[prefix.rfind("\n") + 1 :].encode())
-        count = len(ids)
-        while count and left > 0:
-            count -= 1
-            left -= len(self._tokenizer.decode_bytes([ids[count]]))
-        return count
 
 
 class Spellings:
@@ -128,8 +114,8 @@ class Opening:
 
 
 def pieces(text: str) -> list[str]:
-    """The text, cut at the first place between two words behind each multiple of `STEP`, if there is one near."""
-    found = (BETWEEN_WORDS.search(text, at, at + STEP) for at in range(STEP, len(text), STEP))
+    """The text, cut at the first place before a word and its blank behind each multiple of `STEP`, if one is near."""
+    found = (BEFORE_WORDS.search(text, at, at + STEP) for at in range(STEP, len(text), STEP))
     places = [place.end() for place in found if place]
     return [text[start:end] for start, end in pairwise((0, *places, len(text)))]
 
@@ -152,4 +138,5 @@ def fills(context: Context) -> bool:
 
 def for_model(text: str) -> str:
     """The text with \\n as its only line break, and nothing that has no UTF-8."""
-    return LONE_SURROGATES.sub("\ufffd", LINE_BREAKS.sub("\n", text))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() else LONE_SURROGATES.sub("\ufffd", text)

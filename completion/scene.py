@@ -27,7 +27,6 @@ class Scene:
     preceding: tuple[str, ...] = ()  # lines before it that are not blank, the nearest last
     following: tuple[str, ...] = ()  # lines behind it that are not blank, the nearest first
     block: Block | None = None  # the one whose missing body begins on the cursor's empty line
-    marks: tuple[str, ...] = ()  # brackets and quotes that the line before the cursor leaves open, if it is code
     indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
     eol: str = "\n"
     reading: Reading | None = None  # None: no grammar
@@ -39,9 +38,10 @@ class Scene:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Brackets and quotes that the line before the cursor leaves open; none in a comment."""
-        in_comment = self.marks and self.reading is not None and self.reading.literal is Literal.COMMENT
-        return () if in_comment else self.marks
+        """Brackets and quotes that the line before the cursor leaves open, as far as is looked; none in a comment."""
+        marks = open_between(self.line[-SIGHT:], self.rest)
+        in_comment = marks and self.reading is not None and self.reading.literal is Literal.COMMENT
+        return () if in_comment else tuple(marks)
 
     @property
     def literal(self) -> Literal | None:
@@ -89,7 +89,6 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         rest=text[cursor:end],
         preceding=tuple(filter(str.strip, before))[-3:],
         following=tuple(filter(str.strip, behind))[:8],
-        marks=tuple(open_between(text[start:cursor], text[cursor:end])),
         indent=_indent([*before, *behind]),
         eol=_eol(text, start, end),
         reading=trees.read(snapshot),

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ghostdraft.completion.blocks import Block, Outline, Sign, columns, outline
 from ghostdraft.completion.brackets import CLOSERS, unmatched_closers
-from ghostdraft.completion.scene import Scene
+from ghostdraft.completion.scene import SIGHT, Scene
 from ghostdraft.completion.types import StopReason
 
 MOST_BLANK_LINES = 2
@@ -134,7 +134,7 @@ class Stopper:
         if at not in found:
             return None
         if not self._scene.rest_closes:
-            rest = self._scene.rest
+            rest = self._scene.rest[:SIGHT]
             doubled = any(rest[i] == char for i in unmatched_closers(rest)[:1])
         else:
             doubled = not self._scene.rest.strip() and self._doubles_next_line(char, found.index(at))
