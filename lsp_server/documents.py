@@ -43,7 +43,9 @@ class Document:
         self.cursor: int | None = None  # where the user was last seen, in code points
         self._text: str | None = well_formed(text)
         self._lines = split_lines(self._text)
-        self._sides: tuple[int, str, str] | None = None  # a line, and the text before it and behind it
+        self._edited: int | None = None  # the line that the last edit left one
+        self._typed_in: int | None = None  # the same, if the edit before was in it, too
+        self._sides: tuple[str, str] | None = None  # the text before and behind the line that is typed in
         self._anchor = (0, 0)  # a line and the offset of its start
         self._log: list[Edit] = []
         self._log_start = 0  # how many edits came before the log's first
@@ -52,12 +54,13 @@ class Document:
     @property
     def text(self) -> str:
         if self._text is None:
-            line, before, behind = self._sides = self._sides or self._around(self._anchor[0])
-            self._text = "".join((before, self._lines[line], behind))
+            self._text = "".join(self._lines if self._typed_in is None else self._around(self._typed_in))
         return self._text
 
-    def _around(self, line: int) -> tuple[int, str, str]:
-        return line, "".join(self._lines[:line]), "".join(self._lines[line + 1 :])
+    def _around(self, line: int) -> tuple[str, str, str]:
+        if self._sides is None:
+            self._sides = "".join(self._lines[:line]), "".join(self._lines[line + 1 :])
+        return self._sides[0], self._lines[line], self._sides[1]
 
     @property
     def line_count(self) -> int:
@@ -87,7 +90,13 @@ class Document:
         tail = self._lines[end.line][end.column :]
         lines = self._lines[first : end.line + 1] = self._split(head + text + tail, first, end.line, text)
         self._text = None
-        if self._sides is not None and not (self._sides[0] == first == end.line and len(lines) == 1):
+        self._note(first if first == end.line and len(lines) == 1 else None)
+
+    def _note(self, edited: int | None) -> None:
+        """The edit left this line one and touched no other; None: it did not."""
+        self._typed_in = edited if edited == self._edited else None
+        self._edited = edited
+        if self._typed_in is None:
             self._sides = None
 
     def _split(self, block: str, first: int, last: int, inserted: str) -> list[str]:
@@ -103,7 +112,7 @@ class Document:
         """Replaces the whole text."""
         self._text = well_formed(text)
         self._lines = split_lines(self._text)
-        self._sides = None
+        self._note(None)
         self._anchor = (0, 0)
         self.cursor = None
         self.break_chain()
