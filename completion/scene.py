@@ -126,11 +126,15 @@ def _eol(text: str, start: int, end: int) -> str:
 def _lines_before(text: str, start: int) -> list[str]:
     """Whole lines, the nearest last."""
     least = max(0, start - SIGHT)
-    lines = LINE_BREAK.split(text[least:start])[:-1]
+    lines = _lines(text[least:start])[:-1]
     return lines if least == 0 else lines[1:]
 
 
 def _lines_behind(text: str, end: int) -> list[str]:
     """Whole lines, the nearest first."""
-    lines = LINE_BREAK.split(text[end : end + SIGHT])[1:]
+    lines = _lines(text[end : end + SIGHT])[1:]
     return lines if end + SIGHT >= len(text) else lines[:-1]
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
