@@ -136,9 +136,9 @@ def _torch(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
 
 
 def _cpu(checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
-    from ghostdraft.models.cpu.model import CpuModel
+    from ghostdraft.models.load import load
 
-    yield from score_windows(CpuModel(checkpoint.cpu_weights, context=WINDOW, threads=None), windows)
+    yield from score_windows(load(checkpoint.name, "cpu", WINDOW).model, windows)
 
 
 def score_windows(model: LanguageModel, windows: Ints) -> Iterator[Scores]:

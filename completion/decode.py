@@ -1,7 +1,8 @@
 """Prefill in chunks, then the draft/verify loop, as a generator of steps. Knows nothing of text.
 
-Between two runs, and at every step that is handed out, the model's KV cache holds the prompt and what was generated
-but for the last token: that one rides as row 0 of the next pass. A run may be left at any step.
+Between two runs, and at every step that is handed out, the model's KV cache holds what was read of the prompt, and all
+that was generated but for the last token: that one rides along in the next pass, as the prompt's last few tokens do in
+the first. A run may be left at any step.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ghostdraft.models.types import FloatArray, IntArray, Interrupted, LanguageM
 Halted = Callable[[], bool]
 
 WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
+RIDING = 8  # tokens of the prompt, at most, that the first pass takes along: they cost less there than in a pass before
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Step:
 
     "prefill": `token_ids` of the prompt were read; the first step of a run reads none and says in `reused` how many
     the cache held already. "verify": `token_ids` were generated, at least one; a stop token can only be the last.
+    `riding`: so many of the prompt were read along with it.
     """
 
     kind: Literal["prefill", "verify"]
@@ -41,6 +44,7 @@ class Step:
     drafted: int = 0
     accepted: int = 0  # a path from the draft's root: depths 0 to accepted - 1
     reused: int = 0
+    riding: int = 0
     seconds: float = 0.0
 
 
@@ -106,8 +110,8 @@ class Decoder:
 
         yield self._begin(prompt_ids, buffers)
         try:
-            if (yield from self._prefill(prompt_ids, halted)):
-                yield from self._generate(prompt_ids[-1], max_new_tokens, stop_tokens, halted, opening)
+            if (yield from self._prefill(prompt_ids, halted, min(RIDING, self.model.max_rows))):
+                yield from self._generate(prompt_ids, max_new_tokens, stop_tokens, halted, opening)
         except Interrupted:
             return
 
@@ -118,7 +122,7 @@ class Decoder:
             return
         yield self._begin(prompt_ids, buffers)
         try:
-            yield from self._prefill(prompt_ids, cancel.is_set)
+            yield from self._prefill(prompt_ids, cancel.is_set, 1)
         except Interrupted:
             return
 
@@ -151,13 +155,13 @@ class Decoder:
             self.model.restore(known.state)
             self._kept = list(known.token_ids)
 
-    def _prefill(self, prompt: Sequence[int], halted: Halted) -> Generator[Step, None, bool]:
-        """All of the prompt but its last token; True when it is read to the end."""
-        end = len(prompt) - 1
-        while len(self._kept) < end:
+    def _prefill(self, prompt: Sequence[int], halted: Halted, riding: int) -> Generator[Step, None, bool]:
+        """The prompt up to its last tokens: all but one, or fewer where the rest is `riding` at most. True when that is
+        done."""
+        while len(prompt) - len(self._kept) > riding:
             if halted():
                 return False
-            yield self._read(tuple(prompt[len(self._kept) : end]))
+            yield self._read(tuple(prompt[len(self._kept) : -1]))
         return True
 
     def _read(self, pending: tuple[int, ...]) -> Step:
@@ -171,40 +175,58 @@ class Decoder:
         return Step("prefill", chunk, seconds=seconds)
 
     def _generate(
-        self, last: int, remaining: int, stop_tokens: Collection[int], halted: Halted, opening: Opening | None
+        self,
+        prompt: Sequence[int],
+        remaining: int,
+        stop_tokens: Collection[int],
+        halted: Halted,
+        opening: Opening | None,
     ) -> Iterator[Step]:
         rng = np.random.default_rng(self.sampling.seed)
+        pending = tuple(prompt[len(self._kept) :])
         while remaining > 0 and self._room() > 0 and not halted():
             if opening is None or opening.met:
-                step = self._step(last, remaining, stop_tokens, rng)
+                step = self._step(pending, remaining, stop_tokens, rng)
             else:
-                step = self._open(last, opening, rng)
+                step = self._open(pending, opening, rng)
             yield step
-            last = step.token_ids[-1]
+            pending = step.token_ids[-1:]
             remaining -= len(step.token_ids)
-            if last in stop_tokens:
+            if pending[0] in stop_tokens:
                 return
 
     def _room(self) -> int:
         """How many rows the next pass may have."""
         return min(self.model.max_rows, self.model.context - len(self._kept))
 
-    def _step(self, last: int, remaining: int, stop_tokens: Collection[int], rng: np.random.Generator) -> Step:
-        """Draft, one pass over the last token and the draft, verdict, rollback to what stands."""
+    def _step(
+        self, pending: tuple[int, ...], remaining: int, stop_tokens: Collection[int], rng: np.random.Generator
+    ) -> Step:
+        """Draft, one pass over the tokens that the cache does not hold yet and the draft, verdict, rollback to what
+        stands."""
         started = time.perf_counter()
-        room = min(remaining, self._room()) - 1
-        draft = self._length.worth(self.drafter.propose(room).first(room))
+        known = len(pending)
+        room = min(remaining - 1, self._room() - known)
+        draft = self._length.worth(self.drafter.propose(room).first(room), known - 1)
         result = self.model.forward(
-            (last, *draft.token_ids), range(len(draft) + 1), (-1, *(parent + 1 for parent in draft.parents))
+            (*pending, *draft.token_ids),
+            range(known - 1, known + len(draft)),
+            (*range(-1, known - 1), *(parent + known for parent in draft.parents)),
         )
         verdict = _cut(draft, self._judge(draft, result, rng), stop_tokens)
         accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
-        self.model.keep((0, *(i + 1 for i in verdict.accepted)))
-        self._kept.extend((last, *accepted))
+        self.model.keep((*range(known), *(i + known for i in verdict.accepted)))
+        self._kept.extend((*pending, *accepted))
         self.drafter.observe(draft, verdict, result)
         self._length.learn(draft, len(accepted))
-        seconds = time.perf_counter() - started
-        return Step("verify", (*accepted, verdict.next_token), len(draft), len(accepted), seconds=seconds)
+        return Step(
+            "verify",
+            (*accepted, verdict.next_token),
+            len(draft),
+            len(accepted),
+            riding=known - 1,
+            seconds=time.perf_counter() - started,
+        )
 
     def _judge(self, draft: Draft, result: Pass, rng: np.random.Generator) -> Verdict:
         """Leaves logits where they are as long as nobody needs them."""
@@ -212,16 +234,17 @@ class Decoder:
             return verify_greedy(draft, result.best)
         return verify(draft, result.logits, self.sampling, rng)
 
-    def _open(self, last: int, opening: Opening, rng: np.random.Generator) -> Step:
-        """One pass over the last token, and the token that the opening leaves."""
+    def _open(self, pending: tuple[int, ...], opening: Opening, rng: np.random.Generator) -> Step:
+        """One pass over the tokens that the cache does not hold yet, and the token that the opening leaves."""
         started = time.perf_counter()
-        result = self.model.forward((last,), (0,))
+        known = len(pending)
+        result = self.model.forward(pending, (known - 1,))
         verdict = verify(Draft(), _allowed(result.logits[0], opening)[np.newaxis], self.sampling, rng)
-        self.model.keep((0,))
-        self._kept.append(last)
+        self.model.keep(range(known))
+        self._kept.extend(pending)
         self.drafter.observe(Draft(), verdict, result)
         opening.take(verdict.next_token)
-        return Step("verify", (verdict.next_token,), seconds=time.perf_counter() - started)
+        return Step("verify", (verdict.next_token,), riding=known - 1, seconds=time.perf_counter() - started)
 
     def _roll_back(self, length: int) -> None:
         self.model.truncate(length)
@@ -282,6 +305,7 @@ def count(stats: DecodeStats, step: Step) -> None:
         stats.prefill_ms += 1000 * step.seconds
         return
     stats.steps += 1
+    stats.read_tokens += step.riding
     stats.generated_tokens += len(step.token_ids)
     stats.drafted += step.drafted
     stats.accepted += step.accepted

@@ -41,13 +41,13 @@ class DraftLength:
         seconds = self.CAUTION * step_seconds(self._costs, 0) + self._seconds
         return (self.CAUTION + self._tokens) / seconds
 
-    def worth(self, draft: Draft) -> Draft:
-        """The part of the draft that pays. One that gives no chances stays as it is: to drop a token that was drawn,
-        for its small chance, would change the distribution of the output."""
+    def worth(self, draft: Draft, riding: int = 0) -> Draft:
+        """The part of the draft that pays, in a pass with `riding` rows more. One that gives no chances stays as it is:
+        to drop a token that was drawn, for its small chance, would change the distribution of the output."""
         if draft.chances is None:
             return draft
         chances = [min(1.0, self.trust * chance) for chance in draft.chances]
-        return draft.first(best_length(chances, self._costs, self.rate))
+        return draft.first(best_length(chances, self._costs, self.rate, riding))
 
     def learn(self, draft: Draft, accepted: int) -> None:
         """So many tokens of this draft were accepted."""
@@ -58,11 +58,11 @@ class DraftLength:
         self._seconds = self.MEMORY * self._seconds + step_seconds(self._costs, len(draft))
 
 
-def best_length(chances: Sequence[float], costs: Costs, rate: float) -> int:
+def best_length(chances: Sequence[float], costs: Costs, rate: float, riding: int = 0) -> int:
     """How many of the tokens that are accepted with these chances to draft, where time is worth `rate` tokens a
-    second; the least of equals."""
+    second, and `riding` rows more are in the pass; the least of equals."""
     tokens = accumulate(chances, initial=1.0)
-    values = [expected - rate * step_seconds(costs, length) for length, expected in enumerate(tokens)]
+    values = [expected - rate * step_seconds(costs, riding + length) for length, expected in enumerate(tokens)]
     return max(range(len(values)), key=values.__getitem__)
 
 

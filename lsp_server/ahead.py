@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from ghostdraft.lsp_server.failures import log_failed_task
@@ -13,7 +14,7 @@ from ghostdraft.lsp_server.host import ModelHost, ModelUnavailable
 from ghostdraft.lsp_server.power import on_battery
 from ghostdraft.lsp_server.session import Capture
 
-REST = 0.1  # seconds without a key: who types on needs the processor for that
+REST = 0.02  # seconds without a key: editors ask 50 ms behind it, and are to find the key read
 LONG_REST = 10.0  # seconds behind that, before anything is measured
 
 Look = Callable[[], Capture | None]
@@ -25,25 +26,42 @@ class Ahead:
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._task: asyncio.Task[None] | None = None
+        self._place: object = None  # that is being read, or will be once the user rests
 
-    def rest(self, look: Look) -> None:
-        """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read."""
+    def rest(self, place: object, look: Look) -> None:
+        """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read.
+
+        `place`: what it captures and where. Reading that is on the way for the same place goes on: a request there
+        needs nothing else before it.
+        """
+        if place == self._place:
+            return
         self.stop()
-        self._task = asyncio.create_task(self._work(look))
+        self._place = place
+        self._task = asyncio.create_task(self._work(place, look))
         self._task.add_done_callback(partial(log_failed_task, "working ahead"))
 
     def stop(self) -> None:
+        self._place = None
         if self._task is not None:
             self._task.cancel()
 
-    async def _work(self, look: Look) -> None:
-        await asyncio.sleep(REST)
-        if await self._may() and (seen := look()) is not None:
-            try:
-                await self._host.read_ahead(seen.hand_out, seen.budget)
+    async def _work(self, place: object, look: Look) -> None:
+        with suppress(ModelUnavailable):  # exchanged meanwhile
+            if await self._read(place, look):
                 await self._measure()
-            except ModelUnavailable:  # exchanged meanwhile
-                return
+
+    async def _read(self, place: object, look: Look) -> bool:
+        """Whether there was something to read."""
+        try:
+            await asyncio.sleep(REST)
+            if not await self._may() or (seen := look()) is None:
+                return False
+            await self._host.read_ahead(seen.hand_out, seen.budget)
+            return True
+        finally:
+            if self._place == place:
+                self._place = None
 
     async def _measure(self) -> None:
         if not self._host.measured:

@@ -69,7 +69,8 @@ class Completions:
 
     def rest(self, document: Document) -> None:
         """The user may rest in this document from now on."""
-        self._ahead.rest(partial(self._captured, document))
+        place = document, document.version, document.cursor
+        self._ahead.rest(place, partial(self._captured, document))
 
     def cancel(self, uri: str) -> None:
         self._session.cancel(uri)

@@ -67,7 +67,7 @@ def _of_table(known: KnownModel) -> View:
         "drafts": list(known.drafts),
         "memory_bytes": {"cpu": known.cpu_memory, "gpu": known.gpu_memory},
         "architecture": known.architecture,
-        "engines": _engines(known.plain and known.architecture in convert.ARCHITECTURES, known.architecture, True),
+        "engines": _engines(known.plain and known.architecture in convert.RUNS, known.architecture, True),
     }
 
 

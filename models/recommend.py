@@ -110,7 +110,7 @@ def fitting_drafts(target: KnownModel) -> list[KnownModel]:
 def _runs(model: KnownModel, device: str) -> bool:
     """By an engine of our own."""
     if device == "cpu":
-        return model.plain and model.architecture in convert.ARCHITECTURES
+        return model.plain and model.architecture in convert.RUNS
     return model.architecture in ARCHITECTURES
 
 

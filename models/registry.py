@@ -275,7 +275,6 @@ MODELS: Mapping[str, KnownModel] = {
             _Row("deepseek-coder-1.3b", "deepseek-ai/deepseek-coder-1.3b-base", 1.346),
             _Row("deepseek-coder-6.7b", "deepseek-ai/deepseek-coder-6.7b-base", 6.74, ("deepseek-coder-1.3b",)),
             _Row("deepseek-coder-33b", "deepseek-ai/deepseek-coder-33b-base", 33.34, ("deepseek-coder-1.3b",)),
-            plain=False,  # RoPE is scaled
         ),
         *_rows(
             CODELLAMA,
@@ -299,7 +298,7 @@ MODELS: Mapping[str, KnownModel] = {
             "Apache-2.0",
             2048,
             _Row("granite-3b-code", "ibm-granite/granite-3b-code-base-2k", 3.48),
-            plain=False,  # biases everywhere
+            plain=False,  # heads of 80
         ),
         *_rows(
             GRANITE,
@@ -307,7 +306,6 @@ MODELS: Mapping[str, KnownModel] = {
             "Apache-2.0",
             4096,
             _Row("granite-8b-code", "ibm-granite/granite-8b-code-base-4k", 8.05, ("granite-3b-code",)),
-            plain=False,
         ),
         *_rows(
             GRANITE,

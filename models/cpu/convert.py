@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.cpu.blocks import GROUP, Format, pack
 from ghostdraft.models.cpu.sources import OF_LAYER, Name, Source, open_source
@@ -34,9 +35,10 @@ MAGIC = b"gdraft\r\n"
 VERSION = 6
 _CHECKSUM = struct.Struct("<I")
 ALIGNMENT = 64
-ARCHITECTURES = ("llama", "qwen2")
+RUNS = ("llama", "qwen2", "qwen3")
 _PREAMBLE = struct.Struct("<8sII")
-_NORMS = ("attention_norm", "mlp_norm", "final_norm")
+_HEAD_NORMS = ("q_norm", "k_norm")
+_NORMS = ("attention_norm", "mlp_norm", "final_norm", *_HEAD_NORMS)
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -60,10 +62,10 @@ def key(name: Name) -> str:
 
 def covers(shape: Shape) -> str | None:
     """Why the CPU engine cannot run this shape; None where it can."""
-    if shape.architecture not in ARCHITECTURES:
-        return f"the CPU engine runs Llama and Qwen2 shapes, not {shape.architecture}"
-    if missing := _missing(shape):
-        return f"the CPU engine has no {', no '.join(missing)}"
+    if shape.architecture not in RUNS:
+        return f"the CPU engine runs Llama, Qwen2 and Qwen3 shapes, not {shape.architecture}"
+    if shape.window is not None:
+        return "the CPU engine has no sliding window"
     widths = {"hidden size": shape.hidden, "MLP width": shape.mlp, "head size": shape.head_dim}
     uneven = [f"{what} {width}" for what, width in widths.items() if width % GROUP]
     if shape.heads % shape.kv_heads:
@@ -71,17 +73,6 @@ def covers(shape: Shape) -> str | None:
     if uneven or shape.head_dim > 256:
         return f"the CPU engine needs widths in multiples of {GROUP} and heads of 256 at most ({', '.join(uneven)})"
     return None
-
-
-def _missing(shape: Shape) -> list[str]:
-    """What the engine lacks beside the plain shapes."""
-    wanted = {
-        "scaled RoPE": shape.rope_scaling is not None,
-        "bias behind attention": shape.out_bias,
-        "bias in the MLP": shape.mlp_bias,
-        "sliding window": shape.window is not None,
-    }
-    return [what for what, is_wanted in wanted.items() if is_wanted]
 
 
 def is_current(path: Path) -> bool:
@@ -134,10 +125,13 @@ def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: N
 
 def _names(shape: Shape) -> Iterator[Name]:
     yield Name("embedding")
+    biased = dict.fromkeys(OF_LAYER, False) | dict.fromkeys("qkv", shape.qkv_bias)
+    biased |= {"o": shape.out_bias} | dict.fromkeys(("gate", "up", "down"), shape.mlp_bias)
     for layer in range(shape.layers):
         for part in OF_LAYER:
-            yield Name(part, layer)
-            if shape.qkv_bias and part in "qkv":
+            if part not in _HEAD_NORMS or ARCHITECTURES[shape.architecture].head_norms:
+                yield Name(part, layer)
+            if biased[part]:
                 yield Name(part, layer, "bias")
     yield Name("final_norm")
     if not shape.tied:

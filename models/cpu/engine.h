@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   Matrix q, k, v, o, gate, up, down;
   const float *attention_norm, *mlp_norm; // [hidden]
+  const float *q_norm, *k_norm;           // [head_dim], of each head by itself; NULL: absent
 } Layer;
 
 typedef struct {

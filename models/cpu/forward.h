@@ -23,11 +23,17 @@ static inline INLINE float NAME(max_lane)(V v) {
 
 typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = x . w^T + bias, or += x . w^T
 
+// Where the products of block b are added up: y [m][stride] = bias, or += bias.
+static inline INLINE void NAME(begin_block)(const Matrix *w, int b, float *y, int stride, int m, int add) {
+  const float none[BLOCK] = {0}, *first = w->bias ? w->bias + b * BLOCK : none;
+  for (int i = 0; i < m && !(add && first == none); i++)
+    for (int j = 0; j < BLOCK; j++) y[(size_t)i * stride + j] = first[j] + (add ? y[(size_t)i * stride + j] : 0);
+}
+
 static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activations *x, int m) {
   const Block block = block_of(p->w, b);
-  const float none[BLOCK] = {0}, *first = p->w->bias ? p->w->bias + b * BLOCK : none;
   float *y = p->y + b * BLOCK;
-  for (int i = 0; i < m && !p->add; i++) memcpy(y + (size_t)i * p->stride, first, sizeof none);
+  NAME(begin_block)(p->w, b, y, p->stride, m, p->add);
   NAME(block_dot)(&block, x, m, y, p->stride);
 }
 
@@ -135,8 +141,9 @@ static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
   PHASE(me, e->config.mlp / GROUP, g, {
     float sums[4][MAX_ROWS * BLOCK];
     for (int i = 0; i < 4; i++) {
-      Block block = block_of(i < 2 ? &l->gate : &l->up, g * 2 + i % 2);
-      memset(sums[i], 0, (size_t)m * BLOCK * sizeof(float));
+      const Matrix *w = i < 2 ? &l->gate : &l->up;
+      const Block block = block_of(w, g * 2 + i % 2);
+      NAME(begin_block)(w, g * 2 + i % 2, sums[i], BLOCK, m, 0);
       NAME(block_dot)(&block, &e->from_hidden, m, sums[i], BLOCK);
     }
     for (int row = 0; row < m; row++) {
@@ -180,10 +187,17 @@ static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim
   }
 }
 
-static inline INLINE void NAME(turn_query)(Engine *e, int row, int head) {
+// A query or key in its place: normalised where the model does that, and rotated.
+static inline INLINE void NAME(turn)(const Engine *e, float *x, const float *norm, int row) {
+  int d = e->config.head_dim;
+  if (norm) NAME(normalise)(x, norm, d, e->config.rms_eps, x);
+  NAME(rotate)(x, rope_row(e, row), d);
+}
+
+static inline INLINE void NAME(turn_query)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, at = row * e->config.heads + head;
   float *q = e->q + (size_t)at * d;
-  NAME(rotate)(q, rope_row(e, row), d);
+  NAME(turn)(e, q, e->config.layer[layer].q_norm, row);
   e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) * LOG2_E / sqrtf((float)d); // for exp2
 }
 
@@ -191,7 +205,7 @@ static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int hea
   int d = e->config.head_dim, slot = e->length + row;
   float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
   int16_t rounded[256];
-  NAME(rotate)(k, rope_row(e, row), d);
+  NAME(turn)(e, k, e->config.layer[layer].k_norm, row);
   e->key_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(k, d, KEY_TOP, rounded);
   for (int i = 0; i < d; i++) *key_at(e, layer, head, slot, i) = rounded[i];
   e->value_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(v, d, VALUE_TOP, rounded);
@@ -202,7 +216,7 @@ static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
   int queries = e->config.heads, heads = queries + e->config.kv_heads;
   PHASE(me, m * heads, unit, {
     int row = unit / heads, head = unit % heads;
-    head < queries ? NAME(turn_query)(e, row, head) : NAME(store_key)(e, layer, row, head - queries);
+    head < queries ? NAME(turn_query)(e, layer, row, head) : NAME(store_key)(e, layer, row, head - queries);
   });
 }
 

@@ -17,6 +17,7 @@ import psutil
 
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
+from ghostdraft.models.rope import frequencies
 from ghostdraft.models.rows import check_path
 from ghostdraft.models.types import (
     CacheState,
@@ -46,8 +47,7 @@ class _Matrix(ctypes.Structure):
 class _Layer(ctypes.Structure):
     _fields_ = (
         *((name, _Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
-        ("attention_norm", c_void_p),
-        ("mlp_norm", c_void_p),
+        *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "q_norm", "k_norm")),
     )
 
 
@@ -236,17 +236,21 @@ class _Weights:
 
     def _layer(self, index: int) -> _Layer:
         matrices = (self._matrix(f"{index}.{part}.weight") for part in ("q", "k", "v", "o", "gate", "up", "down"))
-        return _Layer(*matrices, self._at(f"{index}.attention_norm.weight"), self._at(f"{index}.mlp_norm.weight"))
+        norms = (self._vector(f"{index}.{part}.weight") for part in ("attention_norm", "mlp_norm", "q_norm", "k_norm"))
+        return _Layer(*matrices, *norms)
 
     def _matrix(self, key: str) -> _Matrix:
         tensor, form = self._tensors[key], self._tensors[key].form
         if form is None:
             raise WeightsCorrupt(f"{key} is no matrix.")
-        bias = key.removesuffix("weight") + "bias"
         return _Matrix(
-            self._place(tensor), self._at(bias) if bias in self._tensors else None, tensor.rows, tensor.columns,
+            self._place(tensor), self._vector(key.removesuffix("weight") + "bias"), tensor.rows, tensor.columns,
             form.bits, form.zero, form.scale_columns, form.multiples,
         )  # fmt: skip
+
+    def _vector(self, key: str) -> int | None:
+        """None where the model has none."""
+        return self._at(key) if key in self._tensors else None
 
     def _at(self, key: str) -> int:
         return self._place(self._tensors[key])
@@ -257,6 +261,6 @@ class _Weights:
 
 def _rope(context: int, shape: Shape) -> FloatArray:
     """[context, 2, head_dim / 2]: cosine and sine of each position's angles (Su et al. 2021)."""
-    frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
-    angles = np.outer(np.arange(context), frequencies)
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    angles = np.outer(np.arange(context), frequencies(shape))
+    factor = shape.rope_scaling.attention_factor if shape.rope_scaling else 1.0
+    return (factor * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(np.float32)

@@ -34,6 +34,8 @@ OF_LAYER = {
     "k": ("attn_k", "self_attn.k_proj"),
     "v": ("attn_v", "self_attn.v_proj"),
     "o": ("attn_output", "self_attn.o_proj"),
+    "q_norm": ("attn_q_norm", "self_attn.q_norm"),
+    "k_norm": ("attn_k_norm", "self_attn.k_norm"),
     "mlp_norm": ("ffn_norm", "post_attention_layernorm"),
     "gate": ("ffn_gate", "mlp.gate_proj"),
     "up": ("ffn_up", "mlp.up_proj"),

@@ -32,6 +32,18 @@ def decoder(drafter: Drafter, sampling: Sampling = Sampling.GREEDY, **limits: in
     return Decoder(FakeModel(LOGITS, VOCAB, **limits), drafter, sampling)
 
 
+def warm(drafter: Drafter, **limits: int) -> Decoder:
+    """One that has read all of PROMPT but its last token."""
+    reader = decoder(drafter, **limits)
+    assert list(reader.read(PROMPT, (), Never()))
+    return reader
+
+
+def read(steps: Sequence[Step]) -> int:
+    """How many tokens of prompts."""
+    return sum(step.riding if step.kind == "verify" else len(step.token_ids) for step in steps)
+
+
 def steps_of(
     decoder: Decoder,
     prompt: Sequence[int] = PROMPT,
@@ -138,22 +150,35 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("depth", range(8))
 def test_rollback_to_every_length(depth: int) -> None:
-    drafted = decoder(FakeDrafter(oracle_that_errs_at(depth)), max_rows=8)
+    drafted = warm(FakeDrafter(oracle_that_errs_at(depth)), max_rows=8)
     steps = [step for step in steps_of(drafted, most=40) if step.kind == "verify"]
     assert generated(steps) == one_by_one(PROMPT, 40)
     assert {step.accepted for step in steps[:-1]} == {min(depth, 7)}
 
 
 def test_an_oracle_is_accepted_whole_and_with_a_bonus_token() -> None:
-    drafted = decoder(FakeDrafter(oracle), max_rows=8)
+    drafted = warm(FakeDrafter(oracle), max_rows=8)
     steps = [step for step in steps_of(drafted, most=24) if step.kind == "verify"]
     assert [(step.drafted, step.accepted, len(step.token_ids)) for step in steps] == [(7, 7, 8)] * 3
 
 
 def test_no_draft_is_longer_than_what_may_still_come() -> None:
     drafter = FakeDrafter(oracle)
-    steps_of(decoder(drafter, max_rows=8), most=11)
+    steps_of(warm(drafter, max_rows=8), most=11)
     assert drafter.allowed == [7, 2]
+
+
+def test_the_last_tokens_of_a_prompt_ride_in_the_first_pass() -> None:
+    prompt = (1, 2, 3, 4) * 6
+    drafted = decoder(FakeDrafter(oracle), max_rows=24)
+    steps = steps_of(drafted, prompt, 30)
+    assert isinstance(drafted.model, FakeModel)
+    assert drafted.model.passes == [16, 24, 13]  # of the second, 8 are the prompt's and 16 drafted
+    assert [(step.kind, step.riding, step.drafted) for step in steps[1:]] == [
+        ("prefill", 0, 0), ("verify", 7, 16), ("verify", 0, 12),
+    ]  # fmt: skip
+    assert read(steps) == len(prompt) - 1
+    assert generated(steps) == one_by_one(prompt, 30)
 
 
 @pytest.mark.parametrize("position", range(1, 9))
@@ -174,7 +199,7 @@ def test_the_first_of_two_stop_tokens_counts() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 2, 7, 8, 9])
 def test_the_number_of_new_tokens_is_kept_inside_an_accepted_run(most: int) -> None:
-    drafted = decoder(FakeDrafter(oracle), max_rows=8)
+    drafted = warm(FakeDrafter(oracle), max_rows=8)
     assert generated(steps_of(drafted, most=most)) == one_by_one(PROMPT, most)
     assert len(kept(drafted)) == len(PROMPT) - 1 + most
 
@@ -225,8 +250,9 @@ def test_cancelled_at_every_boundary_it_ends_before_the_next_pass(looks: int) ->
     assert len(drafted.model.passes) == looks == len(steps) - 1
     written = (*prompt, *generated(steps))
     assert kept(drafted) == written[: len(kept(drafted))]
-    assert generated(steps_of(drafted, prompt, 20)) == one_by_one(prompt, 20)
-    assert sum(drafted.model.passes[:5]) == len(prompt) - 1  # what was read before the cancel is not read again
+    again = steps_of(drafted, prompt, 20)
+    assert generated(again) == one_by_one(prompt, 20)
+    assert read(steps + again) == len(prompt) - 1  # what was read before the cancel is not read again
 
 
 def test_a_run_left_at_any_step_leaves_the_cache_whole() -> None:
@@ -417,7 +443,7 @@ def test_unlearning_forgets_acceptance_and_keeps_the_cache() -> None:
         wrong = [(token + 1) % VOCAB for token in one_by_one(tokens, most)]
         return Draft.line(wrong, chances=[0.9 ** (i + 1) for i in range(most)])
 
-    drafted = decoder(FakeDrafter(plan), max_rows=8)
+    drafted = warm(FakeDrafter(plan), max_rows=8)
     first = drafts(steps_of(drafted, most=60))
     assert first[0] > first[-1]
     drafted.unlearn()

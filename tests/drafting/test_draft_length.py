@@ -137,3 +137,8 @@ def test_drawn_tokens_and_tokens_without_chances_are_not_touched() -> None:
     assert length.worth(fixed) is fixed
     length.learn(fixed, 1)
     assert length.trust == 1.0
+
+
+def test_rows_that_ride_along_make_drafted_ones_dearer_where_more_rows_are() -> None:
+    few_are_cheap = Costs(512, ((1, 1.0), (4, 1.0), (5, 2.0)), GUESS.prefill)
+    assert [best_length([0.5, 0.4, 0.3], few_are_cheap, 1.0, riding) for riding in range(4)] == [3, 2, 1, 0]

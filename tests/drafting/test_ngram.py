@@ -14,6 +14,9 @@ from ghostdraft.drafting import make
 from ghostdraft.drafting.ngram import (
     CHANCES_BUFFER,
     CHANCES_WRITTEN,
+    DISPUTED,
+    LATEST,
+    MATCHES,
     GrowingBlock,
     NgramDrafter,
     common_prefix,
@@ -25,22 +28,47 @@ TOKENS = st.lists(st.integers(0, 3), max_size=40)
 NOTHING = Pass(np.zeros((1, 4), np.float32))
 
 
-def slow_continuation(
+def slow_continuations(
     written: Sequence[int], buffers: Sequence[Sequence[int]], sizes: Sequence[int], k: int
-) -> list[int]:
+) -> list[list[int]]:
+    """Of each match: of a size those in what was written, the latest first, then the last one of each buffer."""
+    found = []
     for n in sizes:
         gram = list(written[-n:])
-        if len(gram) < n:
-            continue
-        for sequence in (written, *buffers):
-            for end in range(len(sequence) - 1, n - 1, -1):
-                if list(sequence[end - n : end]) == gram:
-                    return list(sequence[end : end + k])
-    return []
+        for sequence, most in ((written, LATEST), *((buffer, 1) for buffer in dict.fromkeys(map(tuple, buffers)))):
+            ends = [
+                end for end in range(len(sequence) - 1, n - 1, -1)
+                if len(gram) == n and list(sequence[end - n : end]) == gram
+            ]  # fmt: skip
+            found.extend(list(sequence[end : end + k]) for end in ends[:most])
+    return found[:MATCHES]
 
 
 def drafted(drafter: NgramDrafter, most: int = 32) -> list[int]:
-    return list(drafter.propose(most).token_ids)
+    """The likeliest line."""
+    draft, node, line = drafter.propose(most), -1, list[int]()
+    while node in draft.parents:
+        node = draft.parents.index(node)
+        line.append(draft.token_ids[node])
+    return line
+
+
+def paths(draft: Draft) -> list[list[int]]:
+    """Of each token, what stands from the root to it."""
+    found: list[list[int]] = []
+    for token, parent in zip(draft.token_ids, draft.parents, strict=True):
+        found.append([*(found[parent] if parent >= 0 else []), token])
+    return found
+
+
+def assert_equals_the_slow_search(
+    drafter: NgramDrafter, written: Sequence[int], buffers: Sequence[Sequence[int]], k: int
+) -> None:
+    """What is left out has next to no chance: among these at least the best match's first token has one."""
+    lines = slow_continuations(written, buffers, (4, 3, 2, 1), k)
+    found = paths(drafter.propose(99))
+    assert found[:1] == [lines[0][:1]] if lines else not found
+    assert all(any(line[: len(path)] == path for line in lines) for path in found)
 
 
 @given(st.lists(st.tuples(TOKENS, st.lists(TOKENS, max_size=3), TOKENS), min_size=1, max_size=5), st.integers(1, 9))
@@ -52,10 +80,20 @@ def test_equals_the_slow_search_over_many_prompts(
         drafter.begin(prompt, buffers)
         written = list(prompt)
         for token in output:
-            assert drafted(drafter) == slow_continuation(written, buffers, (4, 3, 2, 1), k)
+            assert_equals_the_slow_search(drafter, written, buffers, k)
             drafter.observe(Draft(), Verdict((), token), NOTHING)
             written.append(token)
-        assert drafted(drafter) == slow_continuation(written, buffers, (4, 3, 2, 1), k)
+        assert_equals_the_slow_search(drafter, written, buffers, k)
+
+
+def test_matches_that_say_different_things_make_a_tree() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2, 7, 8, 1, 2, 3, 4, 1, 2], [[1, 2, 5]])
+    found = paths(drafter.propose(99))
+    assert found[:2] == [[3], [3, 4]]
+    assert [7] in found
+    assert [7, 8] in found
+    assert [5] in found
 
 
 @given(TOKENS, st.lists(st.tuples(st.integers(0, 40), TOKENS), max_size=6))
@@ -96,6 +134,14 @@ def test_no_more_than_allowed_is_proposed() -> None:
     drafter = NgramDrafter((1,), draft_length=3)
     drafter.begin([1, 2, 3, 4, 5, 6, 1], [])
     assert [len(drafter.propose(most)) for most in (0, 1, 2, 3, 9)] == [0, 1, 2, 3, 3]
+
+
+def test_where_matches_differ_none_is_as_likely() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2, 3, 8, 1, 2, 3, 9, 1, 2], [])
+    same, differs = drafter.propose(2).chances or ()
+    assert same == CHANCES_WRITTEN[1]
+    assert differs == pytest.approx(same * CHANCES_WRITTEN[2] * DISPUTED)
 
 
 def test_chances_grow_with_what_is_the_same_and_shrink_along_the_draft() -> None:
@@ -169,7 +215,7 @@ def test_drafters_are_made_by_name(name: str) -> None:
     assert drafter is not None
     assert drafter.name == name
     drafter.begin([1], [])
-    assert drafter.propose(4) == Draft()
+    assert not drafter.propose(4).token_ids
     drafter.observe(Draft(), Verdict((), 1), NOTHING)
     drafter.reset()
 

@@ -93,6 +93,18 @@ def test_it_follows_edits_and_requests() -> None:
     run(scenario())
 
 
+def test_a_request_at_the_place_that_is_being_read_waits_for_that() -> None:
+    async def scenario() -> None:
+        harness = await started(FakeEngine(steps=100))
+        harness.open("one\n")
+        await harness.until(lambda: harness.engine.ahead)
+        assert await harness.result(harness.complete(1, 0)) is not None
+        assert harness.engine.read == 1
+        assert harness.engine.interrupted == 0
+
+    run(scenario())
+
+
 def test_while_one_types_nothing_is_read() -> None:
     async def scenario() -> None:
         harness = await started()
@@ -183,13 +195,13 @@ def test_a_closed_document_is_not_read_and_one_opened_anew_is_the_new_one() -> N
     run(scenario())
 
 
-def test_a_request_interrupts_it_and_is_answered_at_once() -> None:
+def test_a_request_elsewhere_interrupts_it_and_is_answered_at_once() -> None:
     async def scenario() -> None:
         harness = await started(FakeEngine(steps=LONG))
         harness.open("abc")
         await harness.until(lambda: harness.engine.ahead)
         asked = time.monotonic()
-        assert await harness.result(harness.complete(0, 3)) is not None
+        assert await harness.result(harness.complete(0, 1)) is not None
         assert time.monotonic() - asked < PATIENCE / 10
         assert harness.engine.interrupted == 1
         assert harness.engine.read == 0

@@ -74,7 +74,7 @@ def test_info_of_a_known_model_before_it_is_here() -> None:
     for said in ("Apache-2.0", "1.1 GB", "models pull starter-large", "suffix-first", "starter", "32,768"):
         assert said in text
     assert "transformers runs it, slowly" in run("info", "granite-20b-code").stdout
-    for name in ("starcoder2-3b", "deepseek-coder-1.3b", "granite-3b-code", "codegemma-2b"):
+    for name in ("starcoder2-3b", "granite-3b-code", "codegemma-2b"):
         assert "in PyTorch only" in run("info", name).stdout
     assert "PyTorch" not in run("info", "codestral-22b").stdout
     fields = json.loads(run("info", "starter-large", "--json").stdout)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,27 @@ from ghostdraft.models.types import (
     OutOfSpace,
     WeightsCorrupt,
 )
+from tests.models.random_checkpoints import publish
 from tests.models.small_models import VOCAB, extend, paths, run, shape, stored, stored_gguf, tokens, trees
+
+PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen3": ("qwen3", {}),
+    "biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "linear-rope": ("llama", {"rope_parameters": {"rope_type": "linear", "rope_theta": 5e4, "factor": 4.0}}),
+    "yarn": (
+        "qwen2",
+        {
+            "rope_parameters": {
+                "rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0, "original_max_position_embeddings": 32,
+            }
+        },
+    ),
+}  # fmt: skip
+
+
+def published(kind: str, changes: dict[str, Any], folder: Path) -> Checkpoint:
+    return publish(kind, {"head_dim": 32, **changes}, folder).checkpoint
+
 
 SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
     "llama": lambda folder: stored(shape("llama"), folder),
@@ -42,6 +63,7 @@ SHAPES: dict[str, Callable[[Path], Checkpoint]] = {
     "groups-of-7": lambda folder: stored(shape("qwen2", heads=14), folder),
     "heads-of-96": lambda folder: stored(shape("llama", heads=4, head_dim=96), folder),
     "groups-of-12": lambda folder: stored(shape("llama", heads=12, kv_heads=1), folder),
+    **{name: partial(published, *how) for name, how in PUBLISHED.items()},
 }
 BLOCKS = {kind: partial(stored_gguf, kind) for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")}
 EXTREMES = {

@@ -195,12 +195,8 @@ def test_the_shape_survives_the_manifest(family: Published) -> None:
 @pytest.mark.parametrize(
     ("family", "reason"),
     [
-        ("llama-biases", "bias behind attention, no bias in the MLP"),
-        ("llama-linear", "scaled RoPE"),
-        ("llama-yarn", "scaled RoPE"),
         ("mistral", "sliding window"),
         ("qwen2-windows", "sliding window"),
-        ("qwen3", "qwen3"),
         ("starcoder2", "starcoder2"),
         ("gemma", "gemma"),
         ("gemma2", "gemma2"),

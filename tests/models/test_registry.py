@@ -9,8 +9,7 @@ import pytest
 
 from ghostdraft.models import registry
 from ghostdraft.models.config_shape import config_shape
-from ghostdraft.models.cpu.convert import ARCHITECTURES as CPU_ARCHITECTURES
-from ghostdraft.models.cpu.convert import covers
+from ghostdraft.models.cpu.convert import RUNS, covers
 from ghostdraft.models.registry import MODELS, Hub, Packages
 from ghostdraft.models.types import FimOrder, FimTemplate
 
@@ -67,7 +66,7 @@ def test_the_engines_are_those_of_the_published_configuration(name: str) -> None
     sizes = {"num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 8, "vocab_size": 49152}
     shape = config_shape({"max_position_embeddings": known.context} | sizes | config, dict.fromkeys(tensors, (1,)))
     assert shape.architecture == known.architecture
-    assert (covers(shape) is None) == (known.plain and known.architecture in CPU_ARCHITECTURES)
+    assert (covers(shape) is None) == (known.plain and known.architecture in RUNS)
 
 
 def test_the_hub_is_asked_first() -> None:
