@@ -94,8 +94,8 @@ class Engine:
             pass
         while self._buffers.waiting and not cancel.is_set():
             self._buffers.tokens(snapshot)
-        if not cancel.is_set():
-            _ = look(snapshot, self._trees).literal  # takes a parse
+        if snapshot.uri not in self._trees and not cancel.is_set():
+            _ = look(snapshot, self._trees).literal  # takes a whole parse
 
     @property
     def measured(self) -> bool:

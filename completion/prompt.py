@@ -60,10 +60,9 @@ class Prompter:
         return self._tokenizer.encode(part, special=True)
 
     def _encoded(self, text: str) -> list[int]:
-        """The tokens of `text`. All but the last of them stand in pieces that stay while one types, and that no token
-        crosses: tokenizers that split text do it before a word and its blank, and this one does."""
-        *heads, tail = pieces(text) if self._splits else [text]
-        return [*chain.from_iterable(map(self._known_ids, heads)), *self._tokenizer.encode(tail)]
+        """The tokens of `text`, piece by piece: all pieces but the last stay while one types, and no token crosses
+        from one to the next. Tokenizers that split text do it before a word and its blank, and this one does."""
+        return [*chain.from_iterable(map(self._known_ids, pieces(text) if self._splits else [text]))]
 
 
 class Spellings:

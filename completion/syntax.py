@@ -118,6 +118,9 @@ class Trees:
             self._known.popitem(last=False)
         return known
 
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._known
+
     def __len__(self) -> int:
         return len(self._known)
 
