@@ -16,7 +16,7 @@ from ghostdraft.lsp_server.convert import Place
 from ghostdraft.lsp_server.documents import Document, Documents
 from ghostdraft.lsp_server.host import ModelHost
 from ghostdraft.lsp_server.jsonrpc import ErrorCode, RpcError
-from ghostdraft.lsp_server.protocol import INVOKED, InlineCompletion
+from ghostdraft.lsp_server.protocol import INVOKED, InlineCompletion, Position
 from ghostdraft.lsp_server.session import Capture, Request, Session
 from ghostdraft.lsp_server.settings import Options, Settings
 
@@ -65,6 +65,11 @@ class Completions:
         read up to every other place, where the model takes no text behind the cursor."""
         if document.cursor is None and len(document.text) <= DEFAULT_WINDOW.prefix:
             document.cursor = len(document.text)
+        self.rest(document)
+
+    def moved(self, document: Document, position: Position) -> None:
+        """The cursor went there without an edit."""
+        document.cursor = document.offset(convert.point(document, position, self.encoding))
         self.rest(document)
 
     def rest(self, document: Document) -> None:

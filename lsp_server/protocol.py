@@ -73,6 +73,14 @@ class DidClose:
 
 
 @dataclass(frozen=True, slots=True)
+class DidMoveCursor:
+    """Not of LSP: our editors' extensions tell it, others need not."""
+
+    text_document: TextDocument
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class SelectedCompletion:
     range: Range
     text: str

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ghostdraft.lsp_server import __version__, convert, protocol
@@ -111,6 +112,11 @@ class Server:
             document.version = params.text_document.version
         self._completions.rest(document)
 
+    def _did_move_cursor(self, raw: object) -> None:
+        moved = protocol.read(protocol.DidMoveCursor, raw)
+        with suppress(UnknownDocument):  # it was closed meanwhile, or is none of ours
+            self._completions.moved(self._documents.get(moved.text_document.uri), moved.position)
+
     def _did_close(self, raw: object) -> None:
         uri = protocol.read(protocol.DidClose, raw).text_document.uri
         self._completions.cancel(uri)
@@ -193,6 +199,7 @@ _HANDLERS: dict[str, Callable[[Server, Any], object]] = {
     "textDocument/didClose": Server._did_close,
     "textDocument/didSave": _ignore,
     "textDocument/inlineCompletion": Server._inline_completion,
+    "ghostdraft/didMoveCursor": Server._did_move_cursor,
     "workspace/didChangeConfiguration": Server._did_change_configuration,
     "workspace/didChangeWorkspaceFolders": Server._did_change_folders,
     "workspace/executeCommand": Server._execute_command,

@@ -80,6 +80,16 @@ def test_a_single_line_is_shown_and_tab_puts_exactly_that(start: Start, script: 
     assert script.told("initialize")[0]["initializationOptions"] == {"model": "tiny"}
 
 
+def test_the_server_hears_where_the_cursor_rests(start: Start, script: Script) -> None:
+    neovim = start("one = 1\ntwo = 2\n")
+    neovim.type("jl")
+
+    def told() -> bool:
+        return {"line": 1, "character": 1} in [moved["position"] for moved in script.told("ghostdraft/didMoveCursor")]
+
+    neovim.wait(told, "the place")
+
+
 def test_several_lines_are_shown_between_those_that_are_there(start: Start) -> None:
     neovim = start("class Box:\n\nbox = Box()\n")
     neovim.type("jSdef area")

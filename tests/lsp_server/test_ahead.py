@@ -117,6 +117,26 @@ def test_what_was_read_is_not_read_again_behind_a_request_there() -> None:
     run(scenario())
 
 
+def test_it_follows_the_cursor_where_the_editor_tells_of_it() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n😀two\n")
+        for line, character in ((1, 3), (0, 2)):
+            harness.notify(
+                "ghostdraft/didMoveCursor",
+                {"textDocument": {"uri": URI}, "position": {"line": line, "character": character}},
+            )
+            await rest()
+        harness.notify(
+            "ghostdraft/didMoveCursor",
+            {"textDocument": {"uri": "file:///unknown"}, "position": {"line": 0, "character": 0}},
+        )
+        await rest()
+        assert places(harness)[-2:] == ["one\n😀t", "on"]
+
+    run(scenario())
+
+
 def test_while_one_types_nothing_is_read() -> None:
     async def scenario() -> None:
         harness = await started()

@@ -1,13 +1,22 @@
 // What VS Code calls: wires settings, commands and the status bar to the one server.
 
 import { statSync } from "node:fs";
-import { ConfigurationTarget, commands, type ExtensionContext, window, workspace } from "vscode";
+import {
+  ConfigurationTarget,
+  commands,
+  type Disposable,
+  type ExtensionContext,
+  type TextEditor,
+  window,
+  workspace,
+} from "vscode";
 import type { Machine } from "./launch";
 import { Server } from "./server";
 import { readSettings, type Settings } from "./settings";
 import { StatusView } from "./statusView";
 
 const SECTION = "ghostdraft";
+const REST_MS = 100; // of the cursor
 
 let server: Server | undefined;
 
@@ -23,6 +32,7 @@ export async function activate(context: ExtensionContext): Promise<void> {
     commands.registerCommand("ghostdraft.restart", () => running.restart()),
     commands.registerCommand("ghostdraft.showOutput", () => output.show()),
     commands.registerCommand("ghostdraft.showStatus", () => status.open()),
+    onceCursorRests((editor) => void running.cursorRests(editor.document, editor.selection.active)),
     workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration(SECTION)) void running.apply(currentSettings());
     }),
@@ -32,6 +42,14 @@ export async function activate(context: ExtensionContext): Promise<void> {
 
 export function deactivate(): Promise<void> | undefined {
   return server?.dispose();
+}
+
+function onceCursorRests(tell: (editor: TextEditor) => void): Disposable {
+  let waiting: NodeJS.Timeout | undefined;
+  return window.onDidChangeTextEditorSelection(({ textEditor }) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => tell(textEditor), REST_MS);
+  });
 }
 
 function currentSettings(): Settings {

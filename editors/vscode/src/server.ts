@@ -1,7 +1,7 @@
 // The one server process and its language client: brought in line with the settings, one change after the other.
 
 import { homedir } from "node:os";
-import { commands, type LogOutputChannel, window } from "vscode";
+import { commands, type LogOutputChannel, languages, type Position, type TextDocument, window } from "vscode";
 import {
   DidChangeConfigurationNotification,
   LanguageClient,
@@ -15,6 +15,7 @@ import { needsRestart, type Settings } from "./settings";
 import { parseStatus, type Status } from "./status";
 
 const STATUS = "ghostdraft/status";
+const CURSOR = "ghostdraft/didMoveCursor";
 const DOCUMENTS = [{ scheme: "file" }, { scheme: "untitled" }];
 
 export class Server {
@@ -43,6 +44,14 @@ export class Server {
     return this.enqueue(async () => {
       if (this.applied?.enabled) await this.replace(this.applied);
     });
+  }
+
+  /** The cursor rests there: the server may read ahead. */
+  async cursorRests(document: TextDocument, position: Position): Promise<void> {
+    const client = this.client;
+    if (!client?.isRunning() || !languages.match(DOCUMENTS, document)) return;
+    const { code2ProtocolConverter: converter } = client;
+    await client.sendNotification(CURSOR, converter.asTextDocumentPositionParams(document, position));
   }
 
   dispose(): Promise<void> {

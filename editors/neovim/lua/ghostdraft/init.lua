@@ -1,6 +1,7 @@
 -- Ghost text from the Ghostdraft language server: what a user's configuration and the commands call.
 
 local config = require("ghostdraft.config")
+local cursor = require("ghostdraft.cursor")
 local native = require("ghostdraft.native")
 local status = require("ghostdraft.status")
 local suggest = require("ghostdraft.suggest")
@@ -65,6 +66,7 @@ function M.attach(client, buffer)
     return
   end
   enabled = true
+  cursor.follow(client, buffer)
   if native.present() then
     return native.attach(client)
   end
@@ -86,7 +88,11 @@ end
 --- @param client vim.lsp.Client?
 --- @param buffer integer
 function M.detach(client, buffer)
-  if client and client.name == NAME and not native.present() then
+  if not client or client.name ~= NAME then
+    return
+  end
+  cursor.leave(buffer)
+  if not native.present() then
     vim.api.nvim_create_augroup("ghostdraft." .. buffer, {})
     suggest.left()
   end

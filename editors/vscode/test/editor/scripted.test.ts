@@ -30,6 +30,18 @@ test("the status goes from loading to ready, and the server knows the user's set
   assert.deepEqual(initializationOptions, { model: "tiny" });
 });
 
+test("the server hears where the cursor rests", async () => {
+  await editor.open("cursor.py", "one = 1\ntwo = 2\n");
+  await editor.press("Control+Home");
+  await editor.press("ArrowRight");
+  await editor.press("ArrowDown");
+  const told = () => script.told("ghostdraft/didMoveCursor").map(({ position }) => position);
+  await editor.until(
+    () => told().some(({ line, character }) => line === 1 && character === 1),
+    () => `a cursor at 1:1 among ${JSON.stringify(told())}`,
+  );
+});
+
 test("a single line is shown, Tab puts exactly that, and the server hears of it", async () => {
   await editor.open("single.py", "values = [1]\n");
   await editor.type("total = su");
