@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -117,18 +117,19 @@ def _brackets(kind: re.Pattern[str], leaf: Leaf) -> int:
     return len(found[1]) if found else 0
 
 
-def header_start(leaves: Sequence[Leaf], line_of: Callable[[int], int]) -> int:
-    """Where the statement begins that ends with these leaves: at the line that holds the opener of every bracket
-    which is closed on the last one. `line_of`: from a place to where its line begins."""
-    start = line_of(leaves[-1].start)
-    closed = 0
-    for leaf in reversed(leaves):
-        if leaf.start < start and not closed:
+def header(leaves: Iterable[Leaf], line_of: Callable[[int], int]) -> tuple[list[Leaf], int]:
+    """The tokens of the statement that ends with the first of these, which come from the last one on, and where it
+    begins: at the line that holds the opener of every bracket which is closed on its last one. `line_of`: from a place
+    to where its line begins."""
+    found, start, closed = list[Leaf](), 0, 0
+    for leaf in leaves:
+        if found and leaf.start < start and not closed:
             break
-        start = min(start, line_of(leaf.start))
+        start = min(start, line_of(leaf.start)) if found else line_of(leaf.start)
         closed += _brackets(CLOSERS, leaf)
         closed = max(0, closed - _brackets(OPENERS, leaf))
-    return start
+        found.append(leaf)
+    return found[::-1], start
 
 
 def block_opened(leaves: Sequence[Leaf], indent: int, start: int, language_id: str) -> Block | None:
@@ -154,15 +155,15 @@ def _opens_with_word(kinds: Sequence[str], words: Words) -> bool:
     return kinds[0] in words.first or kinds[-1] in words.last or bool(words.within.intersection(kinds))
 
 
-def header_before(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The last token before a block's body, where only comments and a docstring follow it."""
-    code = [leaf for leaf in leaves if leaf.kind != "comment"]
-    end = len(code)
-    while end and code[end - 1].kind in STRINGS:
-        end -= 1
-    if end < len(code) and (end == 0 or code[end - 1].kind != ":"):
-        return None
-    return code[end - 1] if end else None
+def header_before(leaves: Iterable[Leaf]) -> Leaf | None:
+    """The last token before a block's body, where only comments and a docstring follow it. `leaves`: from the last."""
+    described = False
+    for leaf in leaves:
+        if leaf.kind in STRINGS:
+            described = True
+        elif leaf.kind != "comment":
+            return None if described and leaf.kind != ":" else leaf
+    return None
 
 
 def columns(line: str) -> int:

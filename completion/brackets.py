@@ -46,7 +46,7 @@ def _read(text: str, opened: Sequence[str]) -> tuple[list[int], list[str]]:
     closers, stack, before = [], [*opened], len(opened)
     for match in MARKS.finditer(text):
         mark = match[0]
-        if _opens(mark, stack, text[: match.start()]):
+        if _opens(mark, stack, text[max(0, match.start() - 3) : match.start()]):
             stack.append(mark)
         elif _closes(mark, stack):
             if len(stack) <= before:
@@ -57,6 +57,7 @@ def _read(text: str, opened: Sequence[str]) -> tuple[list[int], list[str]]:
 
 
 def _opens(mark: str, stack: Sequence[str], before: str) -> bool:
+    """`before`: the three code points before it, or as many as there are."""
     if _in_string(stack):
         return mark in INTERPOLATIONS and stack[-1] != "'"
     return mark in OPENERS or mark in INTERPOLATIONS or (mark in QUOTES and _opens_string(mark, before))
@@ -76,4 +77,4 @@ def _bracket(mark: str) -> str:
 
 
 def _opens_string(quote: str, before: str) -> bool:
-    return quote != "'" or not NO_STRING.match(before[-1:]) or PREFIX.search(before[-3:]) is not None
+    return quote != "'" or not NO_STRING.match(before[-1:]) or PREFIX.search(before) is not None

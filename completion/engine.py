@@ -86,14 +86,16 @@ class Engine:
 
     def read_ahead(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> None:
         """Does what `complete` does before it writes, as far as that is not done yet: an answer comes sooner then."""
-        look(snapshot, self._trees)
-        if not _is_blank(snapshot):
-            _ = self._spellings  # takes a moment to build
-            prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
-            for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
-                pass
-            while self._buffers.waiting and not cancel.is_set():
-                self._buffers.tokens(snapshot)
+        if _is_blank(snapshot):
+            return
+        _ = self._spellings  # takes a moment to build
+        prompt, buffers = self._prompt(snapshot, budget), self._buffers.tokens(snapshot)
+        for _ in self.decoder.read(prompt.token_ids, buffers, cancel):
+            pass
+        while self._buffers.waiting and not cancel.is_set():
+            self._buffers.tokens(snapshot)
+        if snapshot.uri not in self._trees and not cancel.is_set():
+            _ = look(snapshot, self._trees).literal  # takes a whole parse
 
     @property
     def measured(self) -> bool:

@@ -87,14 +87,20 @@ def _fitting(line: str, scene: Scene) -> str:
 
 def without_next_lines(text: str, scene: Scene) -> str:
     """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
-    if not scene.opened or "\n" in text:
+    if "\n" in text:
         return text
+    written = "".join(text.split())
     for count in range(len(scene.following), 0, -1):
-        behind = r"\s*".join(map(re.escape, "".join(" ".join(scene.following[:count]).split())))
-        found = re.search(rf"\s*{behind}\s*$", text)
-        if found and telling(found[0]):
-            return text[: found.start()]
+        behind = "".join("".join(scene.following[:count]).split())
+        if telling(behind) and written.endswith(behind) and scene.opened:
+            return _start(text, len(written) - len(behind))
     return text
+
+
+def _start(text: str, count: int) -> str:
+    """The start of the text that has so many code points which are not blank, the last of them at its end."""
+    places = [at for at, char in enumerate(text) if not char.isspace()]
+    return text[: places[count - 1] + 1] if count else ""
 
 
 def joined(text: str, scene: Scene) -> Insert:
@@ -110,9 +116,9 @@ def joined(text: str, scene: Scene) -> Insert:
 
 def fits(insert: Insert, scene: Scene) -> bool:
     """Whether code behind the cursor on its line can still be read as code."""
-    if scene.rest_closes or scene.breaks is None:
+    if scene.rest_closes or scene.reading is None:
         return True
-    return not scene.breaks(insert.text, len(scene.rest) if insert.over_rest else 0)
+    return not scene.reading.breaks(insert.text, len(scene.rest) if insert.over_rest else 0)
 
 
 def _over_closers(text: str, scene: Scene) -> tuple[str, int]:

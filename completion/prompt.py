@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
 
 from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
-LINE_BREAKS = re.compile(r"\r\n?")
 LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
-STEP = 512  # code points: typing moves the place up to which tokens are remembered by so many
-BETWEEN_WORDS = re.compile(r"[A-Za-z](?= [A-Za-z])")
-WORDS = ("one", " two three")
+STEP = 128  # code points of a piece whose tokens are remembered, on average
+MOST_PIECES = 128  # remembered: those of some documents
+BEFORE_WORDS = re.compile(r"(?<=\S)(?= [A-Za-z])")
+WORDS = ("one", " two(three),", " four")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
 PLAIN = (FimTemplate.PREFIX,)
 
@@ -38,45 +39,30 @@ class Prompter:
         self._tokenizer = tokenizer
         self._start = [] if spec.bos_token is None else [spec.bos_token]
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
-        self._known_ids = lru_cache(maxsize=8)(lambda text: tuple(tokenizer.encode(text)))
+        self._known_ids = lru_cache(maxsize=MOST_PIECES)(lambda text: tuple(tokenizer.encode(text)))
         self._splits = tokenizer.encode("".join(WORDS)) == [id_ for word in WORDS for id_ in tokenizer.encode(word)]
 
     def build(self, context: Context, max_new_tokens: int) -> Prompt:
         parts = self._parts if fills(context) else PLAIN
         prefix = for_model(context.prefix)
         lead = unfinished(prefix)
-        token_ids, stable = list(self._start), len(self._start)
+        token_ids = list(self._start)
         for part in parts:
-            if part == FimTemplate.PREFIX:
-                shown = prefix[: len(prefix) - len(lead)]
-                ids = self._encoded(shown)
-                stable = len(token_ids) + self._stable(ids, shown)
-            else:
-                ids = self._fixed(part, context)
-            token_ids += ids
+            token_ids += self._part(part, prefix[: len(prefix) - len(lead)], context)
         token_ids = token_ids or self._tokenizer.encode("\n")  # the start of a file: a model needs something to follow
-        return Prompt(tuple(token_ids), max_new_tokens, stable, lead)
+        return Prompt(tuple(token_ids), max_new_tokens, lead)
 
-    def _fixed(self, part: str, context: Context) -> list[int]:
+    def _part(self, part: str, shown: str, context: Context) -> Sequence[int]:
+        if part == FimTemplate.PREFIX:
+            return self._encoded(shown)
         if part == FimTemplate.SUFFIX:
-            return list(self._known_ids(for_model(context.suffix)))
+            return self._known_ids(for_model(context.suffix))
         return self._tokenizer.encode(part, special=True)
 
     def _encoded(self, text: str) -> list[int]:
-        """The tokens of `text`. Most of them stand before a place that stays while one types, where no token crosses:
-        tokenizers that split text do it between words, and this one does."""
-        cut = between_words(text) if self._splits else 0
-        head = self._known_ids(text[:cut]) if cut else ()
-        return [*head, *self._tokenizer.encode(text[cut:])]
-
-    def _stable(self, ids: list[int], prefix: str) -> int:
-        """How many tokens lie before the cursor's line: the rest may change with the next key."""
-        left = len(prefix[prefix.rfind("\n") + 1 :].encode())
-        count = len(ids)
-        while count and left > 0:
-            count -= 1
-            left -= len(self._tokenizer.decode_bytes([ids[count]]))
-        return count
+        """The tokens of `text`, piece by piece: all pieces but the last stay while one types, and no token crosses
+        from one to the next. Tokenizers that split text do it before a word and its blank, and this one does."""
+        return [*chain.from_iterable(map(self._known_ids, pieces(text) if self._splits else [text]))]
 
 
 class Spellings:
@@ -126,11 +112,11 @@ class Opening:
         self._left = self._left[len(self._spellings.of(token_id)) :]
 
 
-def between_words(text: str) -> int:
-    """The last place between two words before a multiple of `STEP`; 0 where there is none near."""
-    limit = len(text) // STEP * STEP
-    places = [found.end() for found in BETWEEN_WORDS.finditer(text, max(0, limit - STEP), limit)]
-    return places[-1] if places else 0
+def pieces(text: str) -> list[str]:
+    """The text, cut at the first place before a word and its blank behind each multiple of `STEP`, if one is near."""
+    found = (BEFORE_WORDS.search(text, at, at + STEP) for at in range(STEP, len(text), STEP))
+    places = [place.end() for place in found if place]
+    return [text[start:end] for start, end in pairwise((0, *places, len(text)))]
 
 
 def unfinished(prefix: str) -> str:
@@ -151,4 +137,5 @@ def fills(context: Context) -> bool:
 
 def for_model(text: str) -> str:
     """The text with \\n as its only line break, and nothing that has no UTF-8."""
-    return LONE_SURROGATES.sub("\ufffd", LINE_BREAKS.sub("\n", text))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() else LONE_SURROGATES.sub("\ufffd", text)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import gcd
 
-from ghostdraft.completion.blocks import Block, block_opened, columns, header_before, header_start, indentation
+from ghostdraft.completion.blocks import Block, block_opened, columns, header, header_before, indentation
 from ghostdraft.completion.brackets import QUOTES, open_between
 from ghostdraft.completion.context import CLOSING, line_end, line_start
-from ghostdraft.completion.syntax import Branch, Leaf, Literal, Trees, excerpt
-from ghostdraft.completion.types import Edit, Snapshot
+from ghostdraft.completion.syntax import Leaf, Literal, Reading, Trees
+from ghostdraft.completion.types import Snapshot
 
 SIGHT = 4096  # code points in each direction
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
-
-Leaves = Callable[[str, int | None, int], Sequence[Leaf]]
-"""`leaves(suggestion, start, end)`: see `Branch.leaves`."""
-
-Breaks = Callable[[str, int], bool]
-"""`breaks(text, replaced)`: whether the document has more faults of syntax with `text` in place of so many code points
-behind the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +27,9 @@ class Scene:
     preceding: tuple[str, ...] = ()  # lines before it that are not blank, the nearest last
     following: tuple[str, ...] = ()  # lines behind it that are not blank, the nearest first
     block: Block | None = None  # the one whose missing body begins on the cursor's empty line
-    literal: Literal | None = None  # what the cursor stands in
-    opened: tuple[str, ...] = ()  # brackets and quotes that the line before the cursor leaves open; none in a comment
     indent: str = ""  # one level, where all of the file around the cursor agrees: a tab, or blanks
     eol: str = "\n"
-    leaves: Leaves | None = None  # None: no grammar
-    breaks: Breaks | None = None  # likewise
+    reading: Reading | None = None  # None: no grammar
 
     @property
     def rest_closes(self) -> bool:
@@ -46,33 +37,51 @@ class Scene:
         return not self.rest.strip(CLOSING)
 
     @property
+    def opened(self) -> tuple[str, ...]:
+        """Brackets and quotes that the line before the cursor leaves open, as far as is looked; none in a comment."""
+        marks = open_between(self.line[-SIGHT:], self.rest)
+        in_comment = marks and self.reading is not None and self.reading.literal is Literal.COMMENT
+        return () if in_comment else tuple(marks)
+
+    @property
+    def literal(self) -> Literal | None:
+        """What the cursor stands in."""
+        if any(mark in QUOTES for mark in self.opened):
+            return Literal.STRING
+        return self.reading.literal if self.reading else None
+
+    @property
     def brackets_known(self) -> bool:
         """Whether `opened` tells what is open: in code, and in a string that begins on the cursor's line."""
-        return self.literal is None or bool(self.opened)
+        return bool(self.opened) or self.literal is None
 
     def body_missing(self, indent: int) -> bool:
         """Whether no deeper line than the header at `indent` columns stands behind the cursor."""
         return not self.following or columns(self.following[0]) <= indent
 
+    def leaves(self, suggestion: str, start: int, end: int) -> list[Leaf]:
+        """The tokens within [start, end), in code points from the cursor, once `suggestion` stands there."""
+        if self.reading is None:
+            return []
+        backwards = self.reading.branch.leaves_before(suggestion, end)
+        return list(takewhile(lambda leaf: leaf.start >= start, backwards))[::-1]
+
     def block_at(self, suggestion: str, end: int) -> Block | None:
         """The block that the line opens which ends at `end`, in code points from the cursor, once `suggestion` stands
         there."""
-        leaves = self.leaves(suggestion, None, end) if self.leaves else ()
-        if not leaves:
+        if self.reading is None:
             return None
         text, cursor = self.before + suggestion, len(self.before)
-        start = header_start(leaves, lambda place: line_start(text, cursor + place) - cursor)
-        header = [leaf for leaf in leaves if leaf.start >= start]
-        return block_opened(header, columns(text[cursor + start :]), start, self.language_id)
+        backwards = self.reading.branch.leaves_before(suggestion, end)
+        leaves, start = header(backwards, lambda place: line_start(text, cursor + place) - cursor)
+        return block_opened(leaves, columns(text[cursor + start :]), start, self.language_id) if leaves else None
 
 
 def look(snapshot: Snapshot, trees: Trees) -> Scene:
-    """The scene of the cursor; costs an incremental parse."""
+    """The scene of the cursor; what its grammar says of it costs an incremental parse once it is asked."""
     text, cursor = snapshot.text, snapshot.cursor
     start, end = line_start(text, cursor), line_end(text, cursor)
     before, behind = _lines_before(text, start), _lines_behind(text, end)
-    literal, leaves, breaks = _parsed(snapshot, trees)
-    opened = () if literal is Literal.COMMENT else tuple(open_between(text[start:cursor], text[cursor:end]))
     scene = Scene(
         language_id=snapshot.language_id,
         before=text[max(0, cursor - SIGHT) : cursor],
@@ -80,33 +89,18 @@ def look(snapshot: Snapshot, trees: Trees) -> Scene:
         rest=text[cursor:end],
         preceding=tuple(filter(str.strip, before))[-3:],
         following=tuple(filter(str.strip, behind))[:8],
-        literal=Literal.STRING if any(mark in QUOTES for mark in opened) else literal,
-        opened=opened,
         indent=_indent([*before, *behind]),
         eol=_eol(text, start, end),
-        leaves=leaves,
-        breaks=breaks,
+        reading=trees.read(snapshot),
     )
     return replace(scene, block=_missing_body(scene))
 
 
-def _parsed(snapshot: Snapshot, trees: Trees) -> tuple[Literal | None, Leaves | None, Breaks | None]:
-    part = excerpt(snapshot)
-    syntax = trees.parse(part)
-    if syntax is None:
-        return None, None, None
-
-    def breaks(text: str, replaced: int) -> bool:
-        return syntax.edited([Edit(part.cursor, part.cursor + replaced, text)]).faults() > syntax.faults()
-
-    return syntax.literal(part.cursor), Branch(syntax, part.cursor).leaves, breaks
-
-
 def _missing_body(scene: Scene) -> Block | None:
     """The block whose header is the last code before the cursor's empty line, where it has no body yet."""
-    if scene.leaves is None or scene.literal or scene.line.strip() or not scene.rest_closes:
+    if scene.reading is None or scene.line.strip() or not scene.rest_closes or scene.literal:
         return None
-    last = header_before(scene.leaves("", None, 0))
+    last = header_before(scene.reading.branch.leaves_before("", 0))
     block = scene.block_at("", last.end) if last else None
     return block if block and scene.body_missing(block.indent) else None
 
@@ -132,11 +126,15 @@ def _eol(text: str, start: int, end: int) -> str:
 def _lines_before(text: str, start: int) -> list[str]:
     """Whole lines, the nearest last."""
     least = max(0, start - SIGHT)
-    lines = LINE_BREAK.split(text[least:start])[:-1]
+    lines = _lines(text[least:start])[:-1]
     return lines if least == 0 else lines[1:]
 
 
 def _lines_behind(text: str, end: int) -> list[str]:
     """Whole lines, the nearest first."""
-    lines = LINE_BREAK.split(text[end : end + SIGHT])[1:]
+    lines = _lines(text[end : end + SIGHT])[1:]
     return lines if end + SIGHT >= len(text) else lines[:-1]
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

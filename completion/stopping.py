@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ghostdraft.completion.blocks import Block, Outline, Sign, columns, outline
 from ghostdraft.completion.brackets import CLOSERS, unmatched_closers
-from ghostdraft.completion.scene import Scene
+from ghostdraft.completion.scene import SIGHT, Scene
 from ghostdraft.completion.types import StopReason
 
 MOST_BLANK_LINES = 2
@@ -134,7 +134,7 @@ class Stopper:
         if at not in found:
             return None
         if not self._scene.rest_closes:
-            rest = self._scene.rest
+            rest = self._scene.rest[:SIGHT]
             doubled = any(rest[i] == char for i in unmatched_closers(rest)[:1])
         else:
             doubled = not self._scene.rest.strip() and self._doubles_next_line(char, found.index(at))
@@ -191,7 +191,7 @@ class Stopper:
         return self._scene.block_at(self.text[: line.end], line.end)
 
     def _outline_to(self, at: int) -> Outline:
-        if self._scene.leaves is None or self._block is None:
+        if self._block is None:
             return Outline(0, "", literal=False)
         return outline(self._scene.leaves(self.text[:at], self._block.start, at))
 
@@ -262,7 +262,7 @@ class Stopper:
         """Behind the last line at which no bracket is open within the block and no block was just opened; behind the
         first line where there is none."""
         block, lines = self._block, list(self._lines)
-        leaves = self._scene.leaves(self.text, block.start, len(self.text)) if block and self._scene.leaves else ()
+        leaves = self._scene.leaves(self.text, block.start, len(self.text)) if block else ()
 
         def is_open(line: _Line) -> bool:
             written = outline([leaf for leaf in leaves if leaf.end <= line.end])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 
 from tree_sitter import Language, Node, Parser, Point, Tree, TreeCursor
@@ -101,10 +101,12 @@ class Trees:
         self._capacity = capacity
         self._known: OrderedDict[str, Syntax] = OrderedDict()
 
-    def parse(self, snapshot: Snapshot) -> Syntax | None:
-        """The syntax of the snapshot, reparsed where it changed since its document's last one; None: no grammar."""
-        if snapshot.language_id not in GRAMMARS:
-            return None
+    def read(self, snapshot: Snapshot) -> Reading | None:
+        """None: no grammar."""
+        return Reading(excerpt(snapshot), self) if snapshot.language_id in GRAMMARS else None
+
+    def parse(self, snapshot: Snapshot) -> Syntax:
+        """The syntax of the snapshot, reparsed where it changed since its document's last one."""
         known = self._known.pop(snapshot.uri, None)
         if known is None or known.language_id != snapshot.language_id:
             known = Syntax.parsed(snapshot.text, snapshot.language_id)
@@ -116,8 +118,37 @@ class Trees:
             self._known.popitem(last=False)
         return known
 
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._known
+
     def __len__(self) -> int:
         return len(self._known)
+
+
+class Reading:
+    """A snapshot as its grammar reads it: parsed when that is first asked for, which most keys never do."""
+
+    def __init__(self, snapshot: Snapshot, trees: Trees) -> None:
+        self._snapshot = snapshot
+        self._trees = trees
+
+    @cached_property
+    def literal(self) -> Literal | None:
+        """What the cursor stands in."""
+        return self._syntax.literal(self._snapshot.cursor)
+
+    @cached_property
+    def branch(self) -> Branch:
+        return Branch(self._syntax, self._snapshot.cursor)
+
+    def breaks(self, text: str, replaced: int) -> bool:
+        """Whether the document has more faults with `text` in place of so many code points behind the cursor."""
+        cursor = self._snapshot.cursor
+        return self._syntax.edited([Edit(cursor, cursor + replaced, text)]).faults() > self._syntax.faults()
+
+    @cached_property
+    def _syntax(self) -> Syntax:
+        return self._trees.parse(self._snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +202,14 @@ class Syntax:
         node = self._literal_node(at)
         return at if node is None else _code_points(_utf8(self.text)[: node.end_byte])
 
-    def leaves(self, start: int, end: int) -> list[Leaf]:
-        """The tokens that lie within the code points [start, end)."""
-        skipped = _utf8(self.text[:start])
-        wanted = _utf8(self.text[start:end])
-        first, last = len(skipped), len(skipped) + len(wanted)
-
-        def code_point(place: int) -> int:
-            return start + _code_points(wanted[: place - first])
-
-        nodes = _leaf_nodes(self.tree.walk(), first, last)
-        return [Leaf(_leaf_kind(node), code_point(node.start_byte), code_point(node.end_byte)) for node in nodes]
+    def leaves_before(self, end: int) -> Iterator[Leaf]:
+        """The tokens that end at the code point `end` or before it, from the last one on."""
+        text = _utf8(self.text[:end])
+        place, at = len(text), end
+        for node in _leaf_nodes_before(self.tree.walk(), place):
+            behind = at - _code_points(text[node.end_byte : place])
+            place, at = node.start_byte, behind - _code_points(text[node.start_byte : node.end_byte])
+            yield Leaf(_leaf_kind(node), at, behind)
 
 
 class Branch:
@@ -195,17 +223,15 @@ class Branch:
         self._before = len(before)
         self._syntax = Syntax.parsed(before, syntax.language_id)
 
-    def leaves(self, suggestion: str, start: int | None, end: int) -> list[Leaf]:
-        """The tokens within [start, end) of the text before the cursor with `suggestion` behind it; without `start`,
-        from as far back as is known."""
-        written = self._syntax.text[self._before :]
+    def leaves_before(self, suggestion: str, end: int) -> Iterator[Leaf]:
+        """The tokens that end at `end` or before it, from the last one on, once `suggestion` stands at the cursor."""
+        before, written = self._before, self._syntax.text[self._before :]
         if written != suggestion:
             shared = len(written) if suggestion.startswith(written) else 0
-            edit = Edit(self._before + shared, len(self._syntax.text), suggestion[shared:])
+            edit = Edit(before + shared, len(self._syntax.text), suggestion[shared:])
             self._syntax = self._syntax.edited([edit])
-        first = 0 if start is None else max(self._before + start, 0)
-        leaves = self._syntax.leaves(first, self._before + end)
-        return [Leaf(leaf.kind, leaf.start - self._before, leaf.end - self._before) for leaf in leaves]
+        leaves = self._syntax.leaves_before(before + end)
+        return (Leaf(leaf.kind, leaf.start - before, leaf.end - before) for leaf in leaves)
 
 
 def applied(text: str, edit: Edit) -> str:
@@ -214,18 +240,24 @@ def applied(text: str, edit: Edit) -> str:
 
 def difference(old: str, new: str) -> Edit:
     """One edit that leads from `old` to `new`."""
-    start = _shared(old, new)
-    most = min(len(old), len(new)) - start
-    behind = _shared(old[len(old) - most :][::-1], new[len(new) - most :][::-1])
+    most = min(len(old), len(new))
+    start = _longest(most, lambda least, length: old[least:length] == new[least:length])
+    behind = _longest(most - start, lambda least, length: _tail(old, least, length) == _tail(new, least, length))
     return Edit(start, len(old) - behind, new[start : len(new) - behind])
 
 
-def _shared(one: str, other: str) -> int:
-    """The length of the common start, by bisection: comparing slices is quick."""
-    least, most = 0, min(len(one), len(other))
+def _tail(text: str, least: int, length: int) -> str:
+    """Of its last `length` code points all but the last `least`."""
+    return text[len(text) - length : len(text) - least]
+
+
+def _longest(most: int, same: Callable[[int, int], bool]) -> int:
+    """The greatest length up to which all is the same, by bisection, since comparing much at once is quick; `same`:
+    whether it is from a length that is known to be to a greater one."""
+    least = 0
     while least < most:
         middle = (least + most + 1) // 2
-        if one[least:middle] == other[least:middle]:
+        if same(least, middle):
             least = middle
         else:
             most = middle - 1
@@ -266,32 +298,32 @@ def _code_points(text: bytes) -> int:
 
 def _shift(tree: Tree, text: str, edit: Edit) -> None:
     """Tells the tree of `text` where `edit` moves its nodes."""
-    start = _extent(text[: edit.start])
-    old_end = _extent(text[: edit.end])
-    new_end = _extent(text[: edit.start] + edit.text)
-    tree.edit(start[0], old_end[0], new_end[0], start[1], old_end[1], new_end[1])
+    place, point = _behind(0, Point(0, 0), text[: edit.start])
+    old_place, old_point = _behind(place, point, text[edit.start : edit.end])
+    new_place, new_point = _behind(place, point, edit.text)
+    tree.edit(place, old_place, new_place, point, old_point, new_point)
 
 
-def _extent(text: str) -> tuple[int, Point]:
-    """Bytes, and rows and bytes in the last row."""
-    return len(_utf8(text)), Point(text.count("\n"), len(_utf8(text[text.rfind("\n") + 1 :])))
+def _behind(place: int, point: Point, text: str) -> tuple[int, Point]:
+    """Where `text` ends that begins at `place`, in bytes, and `point`, a row and bytes in it."""
+    last = text[text.rfind("\n") + 1 :]
+    column = len(_utf8(last)) + (point.column if len(last) == len(text) else 0)
+    return place + len(_utf8(text)), Point(point.row + text.count("\n"), column)
 
 
-def _leaf_nodes(cursor: TreeCursor, first: int, last: int) -> Iterator[Node]:
-    """Nodes without children within the bytes [first, last), in order; comments whole. None that was only assumed."""
-    if cursor.goto_first_child_for_byte(first) is None:
+def _leaf_nodes_before(cursor: TreeCursor, last: int) -> Iterator[Node]:
+    """Nodes without children that end by the byte `last`, from the last one on; comments whole. None that was only
+    assumed."""
+    if not cursor.goto_last_child():
         return
     while True:
         node = cursor.node
         assert node is not None
-        if node.start_byte >= last:
-            return
-        descends = "comment" not in node.type and cursor.goto_first_child_for_byte(first) is not None
-        if descends:
+        if node.start_byte < last and "comment" not in node.type and cursor.goto_last_child():
             continue
-        if first <= node.start_byte < node.end_byte <= last and not node.is_missing:
+        if node.start_byte < node.end_byte <= last and not node.is_missing:
             yield node
-        while not cursor.goto_next_sibling():
+        while not cursor.goto_previous_sibling():
             if not cursor.goto_parent():
                 return
 

@@ -55,14 +55,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`stable_prefix`: so many tokens at the start survive the next keystroke at the cursor.
-
-    `lead`: the end of the text before the cursor that the tokens leave out; what the model writes begins with it.
-    """
+    """`lead`: the end of the text before the cursor that the tokens leave out; what the model writes begins with it."""
 
     token_ids: tuple[int, ...]
     max_new_tokens: int
-    stable_prefix: int
     lead: str = ""
 
 

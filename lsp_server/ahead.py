@@ -27,6 +27,7 @@ class Ahead:
         self._host = host
         self._task: asyncio.Task[None] | None = None
         self._place: object = None  # that is being read, or will be once the user rests
+        self._read_last: object = None  # what was read to the end: a request there needs no more
 
     def rest(self, place: object, look: Look) -> None:
         """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read.
@@ -52,12 +53,15 @@ class Ahead:
                 await self._measure()
 
     async def _read(self, place: object, look: Look) -> bool:
-        """Whether there was something to read."""
+        """Whether there was something to read, now or before."""
         try:
             await asyncio.sleep(REST)
+            if place == self._read_last:
+                return True
             if not await self._may() or (seen := look()) is None:
                 return False
             await self._host.read_ahead(seen.hand_out, seen.budget)
+            self._read_last = place
             return True
         finally:
             if self._place == place:

@@ -2,7 +2,7 @@
 
 Everything here is in code points; what a client's columns mean is not known here (`convert.py` is). A line ends at
 `\\n`, `\\r\\n` or `\\r` and nowhere else. The text is kept as a list of lines, so that an edit costs its own lines
-and not the file's.
+and not the file's; while one types in a line, what stands before and behind it is kept whole, too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class Document:
         self.language_id = language_id
         self.version = version
         self.cursor: int | None = None  # where the user was last seen, in code points
-        self._lines = split_lines(well_formed(text))
-        self._text: str | None = None
+        self._text: str | None = well_formed(text)
+        self._lines = split_lines(self._text)
+        self._edited: int | None = None  # the line that the last edit left one
+        self._typed_in: int | None = None  # the same, if the edit before was in it, too
+        self._sides: tuple[str, str] | None = None  # the text before and behind the line that is typed in
         self._anchor = (0, 0)  # a line and the offset of its start
         self._log: list[Edit] = []
         self._log_start = 0  # how many edits came before the log's first
@@ -51,8 +54,13 @@ class Document:
     @property
     def text(self) -> str:
         if self._text is None:
-            self._text = "".join(self._lines)
+            self._text = "".join(self._lines if self._typed_in is None else self._around(self._typed_in))
         return self._text
+
+    def _around(self, line: int) -> tuple[str, str, str]:
+        if self._sides is None:
+            self._sides = "".join(self._lines[:line]), "".join(self._lines[line + 1 :])
+        return self._sides[0], self._lines[line], self._sides[1]
 
     @property
     def line_count(self) -> int:
@@ -80,8 +88,16 @@ class Document:
         self._line_start(first)  # the anchor stays before what changes
         head = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
         tail = self._lines[end.line][end.column :]
-        self._lines[first : end.line + 1] = self._split(head + text + tail, first, end.line, text)
+        lines = self._lines[first : end.line + 1] = self._split(head + text + tail, first, end.line, text)
         self._text = None
+        self._note(first if first == end.line and len(lines) == 1 else None)
+
+    def _note(self, edited: int | None) -> None:
+        """The edit left this line one and touched no other; None: it did not."""
+        self._typed_in = edited if edited == self._edited else None
+        self._edited = edited
+        if self._typed_in is None:
+            self._sides = None
 
     def _split(self, block: str, first: int, last: int, inserted: str) -> list[str]:
         """The lines of a block that takes the place of the lines `first` to `last`."""
@@ -94,8 +110,9 @@ class Document:
 
     def replace(self, text: str) -> None:
         """Replaces the whole text."""
-        self._lines = split_lines(well_formed(text))
-        self._text = None
+        self._text = well_formed(text)
+        self._lines = split_lines(self._text)
+        self._note(None)
         self._anchor = (0, 0)
         self.cursor = None
         self.break_chain()

@@ -307,6 +307,7 @@ def test_read_ahead_all_but_the_last_token_is_known_and_the_answer_is_the_same(m
     cold, snapshot = engine_for(marked, "foo + bar\n")
     warm, _ = engine_for(marked, "foo + bar\n")
     warm.read_ahead(snapshot, Budget(64), Never())
+    assert len(warm._trees) == 1
     answer = warm.complete(snapshot, Budget(64), Never())
     assert answer.stats.read_tokens == 0
     assert answer.stats.reused_tokens == answer.stats.prompt_tokens - 1

@@ -105,6 +105,18 @@ def test_a_request_at_the_place_that_is_being_read_waits_for_that() -> None:
     run(scenario())
 
 
+def test_what_was_read_is_not_read_again_behind_a_request_there() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n")
+        await rest()
+        assert await harness.result(harness.complete(1, 0)) is not None
+        await rest()
+        assert places(harness) == ["one\n"]
+
+    run(scenario())
+
+
 def test_it_follows_the_cursor_where_the_editor_tells_of_it() -> None:
     async def scenario() -> None:
         harness = await started()

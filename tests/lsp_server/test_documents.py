@@ -174,3 +174,17 @@ def test_an_edit_and_a_snapshot_of_a_large_file_take_under_five_milliseconds(lin
         assert len(document.text) == 16_000 * len(line) + step + 1
         taken.append(time.process_time() - start)
     assert median(taken) < 0.005
+
+
+def test_while_one_types_in_a_line_the_others_are_not_joined_again() -> None:
+    document, sides = Document("file:///a", "python", 0, "é\r\n" * 9), list[object]()
+    for column, key in enumerate("é = 1"):
+        document.edit(Point(4, column), Point(4, column), key)
+        assert document.text == "é\r\n" * 4 + "é = 1"[: column + 1] + "é\r\n" * 5
+        sides.append(document._sides)
+    assert sides[0] is None
+    assert sides[1] is not None
+    assert all(one is sides[1] for one in sides[1:])
+    document.edit(Point(2, 0), Point(2, 1), "")
+    document.edit(Point(2, 0), Point(2, 0), "x")
+    assert document.text == "é\r\n" * 2 + "x\r\n" + "é\r\n" + "é = 1é\r\n" + "é\r\n" * 4
