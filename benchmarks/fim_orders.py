@@ -86,7 +86,7 @@ def line_written(loaded: Loaded, decoder: Decoder, prompter: Prompter, spellings
     """What the model makes of the rest of the line."""
     prompt = prompter.build(hole.context, MOST_TOKENS)
     hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
-    opening = Opening(prompt.lead, spellings)
+    opening = Opening(prompt.lead.encode(), spellings)
     stream, text = TextStream(loaded.tokenizer, hidden, len(prompt.lead)), ""
     for step in decoder.run(prompt.token_ids, (), MOST_TOKENS, hidden, Event(), opening=opening):
         text += stream.feed(step)

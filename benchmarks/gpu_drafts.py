@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import LanguageModel, Pass
 
 
@@ -31,7 +31,7 @@ class Played:
         self._at = 0
         self._random = np.random.default_rng(0)
 
-    def propose(self, max_tokens: int) -> Draft:
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:  # noqa: ARG002
         count = min(self._count, max_tokens)
         coming = self._text[self._at : self._at + (count // 2 if self._tree else count)]
         played = [token if self._random.random() < self._right else self._wrong(token) for token in coming]
@@ -72,8 +72,8 @@ class PlayedBy(Played):
             self._read(before[at : at + self._model.max_rows])
         self._pending = [last]
 
-    def propose(self, max_tokens: int) -> Draft:
-        draft = super().propose(max_tokens)
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+        draft = super().propose(max_tokens, opening)
         self._standing = self._model.length + len(self._pending)
         following = self._pending
         for token in draft.token_ids:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats
 from ghostdraft.drafting.draft_length import DraftLength
 from ghostdraft.drafting.ngram import common_prefix
-from ghostdraft.drafting.types import Draft, Drafter, Verdict
+from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FloatArray, IntArray, Interrupted, LanguageModel, Pass
+from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
 
 Halted = Callable[[], bool]
 
@@ -46,20 +46,6 @@ class Step:
     reused: int = 0
     riding: int = 0
     seconds: float = 0.0
-
-
-class Opening(Protocol):
-    """What the first tokens have to be like."""
-
-    @property
-    def met(self) -> bool:
-        """Whether any token may follow from here on."""
-
-    def allowed(self) -> IntArray:
-        """[n] the tokens that may come next."""
-
-    def take(self, token_id: int) -> None:
-        """The token was generated."""
 
 
 class Decoder:
@@ -93,11 +79,11 @@ class Decoder:
         stop_tokens: Collection[int],
         cancel: Cancel,
         deadline: float | None = None,
-        opening: Opening | None = None,
+        opening: Opening = ANYTHING,
     ) -> Iterator[Step]:
         """Ends after `max_new_tokens`, a stop token, a full context, `cancel`, or `deadline` (`time.monotonic()`).
 
-        Until `opening` is met, tokens that it does not allow are taken for impossible, and nothing is drafted.
+        Until `opening` is met, tokens that it does not allow are taken for impossible.
         Cancel and deadline are looked at before each pass, so a run outlasts them by one pass at most; a pass that is
         interrupted ends the run.
         Raises ValueError for a prompt that is empty or longer than the context.
@@ -175,22 +161,16 @@ class Decoder:
         return Step("prefill", chunk, seconds=seconds)
 
     def _generate(
-        self,
-        prompt: Sequence[int],
-        remaining: int,
-        stop_tokens: Collection[int],
-        halted: Halted,
-        opening: Opening | None,
+        self, prompt: Sequence[int], remaining: int, stop_tokens: Collection[int], halted: Halted, opening: Opening
     ) -> Iterator[Step]:
         rng = np.random.default_rng(self.sampling.seed)
         pending = tuple(prompt[len(self._kept) :])
         while remaining > 0 and self._room() > 0 and not halted():
-            if opening is None or opening.met:
-                step = self._step(pending, remaining, stop_tokens, rng)
-            else:
-                step = self._open(pending, opening, rng)
+            step = self._step(pending, remaining, stop_tokens, rng, opening)
             yield step
             pending = step.token_ids[-1:]
+            for token in step.token_ids:
+                opening = opening.after(token)
             remaining -= len(step.token_ids)
             if pending[0] in stop_tokens:
                 return
@@ -200,20 +180,25 @@ class Decoder:
         return min(self.model.max_rows, self.model.context - len(self._kept))
 
     def _step(
-        self, pending: tuple[int, ...], remaining: int, stop_tokens: Collection[int], rng: np.random.Generator
+        self,
+        pending: tuple[int, ...],
+        remaining: int,
+        stop_tokens: Collection[int],
+        rng: np.random.Generator,
+        opening: Opening,
     ) -> Step:
         """Draft, one pass over the tokens that the cache does not hold yet and the draft, verdict, rollback to what
         stands."""
         started = time.perf_counter()
         known = len(pending)
         room = min(remaining - 1, self._room() - known)
-        draft = self._length.worth(self.drafter.propose(room).first(room), known - 1)
+        draft = self._length.worth(self.drafter.propose(room, opening).first(room), known - 1)
         result = self.model.forward(
             (*pending, *draft.token_ids),
             range(known - 1, known + len(draft)),
             (*range(-1, known - 1), *(parent + known for parent in draft.parents)),
         )
-        verdict = _cut(draft, self._judge(draft, result, rng), stop_tokens)
+        verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
         accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
         self.model.keep((*range(known), *(i + known for i in verdict.accepted)))
         self._kept.extend((*pending, *accepted))
@@ -228,23 +213,12 @@ class Decoder:
             seconds=time.perf_counter() - started,
         )
 
-    def _judge(self, draft: Draft, result: Pass, rng: np.random.Generator) -> Verdict:
+    def _judge(self, draft: Draft, result: Pass, opening: Opening, rng: np.random.Generator) -> Verdict:
         """Leaves logits where they are as long as nobody needs them."""
-        if self.sampling.greedy and result.best is not None:
+        if self.sampling.greedy and result.best is not None and opening.met:
             return verify_greedy(draft, result.best)
+        _restrict(result.logits, draft, opening)
         return verify(draft, result.logits, self.sampling, rng)
-
-    def _open(self, pending: tuple[int, ...], opening: Opening, rng: np.random.Generator) -> Step:
-        """One pass over the tokens that the cache does not hold yet, and the token that the opening leaves."""
-        started = time.perf_counter()
-        known = len(pending)
-        result = self.model.forward(pending, (known - 1,))
-        verdict = verify(Draft(), _allowed(result.logits[0], opening)[np.newaxis], self.sampling, rng)
-        self.model.keep(range(known))
-        self._kept.extend(pending)
-        self.drafter.observe(Draft(), verdict, result)
-        opening.take(verdict.next_token)
-        return Step("verify", (verdict.next_token,), riding=known - 1, seconds=time.perf_counter() - started)
 
     def _roll_back(self, length: int) -> None:
         self.model.truncate(length)
@@ -279,14 +253,16 @@ class PrefillPace:
         return min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
 
 
-def _allowed(logits: FloatArray, opening: Opening) -> FloatArray:
-    """`logits` [vocab] with -inf for what the opening does not allow; where it allows nothing, it is void."""
-    allowed = opening.allowed()
-    if not len(allowed):
-        return logits
-    masked = np.full_like(logits, -np.inf)
-    masked[allowed] = logits[allowed]
-    return masked
+def _restrict(logits: FloatArray, draft: Draft, opening: Opening) -> None:
+    """Of `logits` [1 + len(draft), vocab], in place: what the opening does not allow behind a row's path gets -inf."""
+    openings = [opening]
+    for token, parent in zip(draft.token_ids, draft.parents, strict=True):
+        openings.append(openings[parent + 1].after(token))
+    for row, left in zip(logits, openings, strict=True):
+        if not left.met and len(allowed := left.allowed()):  # else it is void
+            only = row[allowed]
+            row[:] = -np.inf
+            row[allowed] = only
 
 
 def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdict:

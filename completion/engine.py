@@ -129,7 +129,7 @@ class Engine:
         """What the model wrote behind the cursor, and where it ends."""
         prompt = self._prompt(snapshot, budget)
         buffers = self._buffers.tokens(snapshot)
-        opening = Opening(prompt.lead, self._spellings)
+        opening = Opening(prompt.lead.encode(), self._spellings)
         steps = self.decoder.run(
             prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening
         )

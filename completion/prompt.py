@@ -70,15 +70,14 @@ class Spellings:
     found without a look at each. Takes a moment to build."""
 
     def __init__(self, tokenizer: Tokenizer, vocab: int, hidden: Collection[int]) -> None:
-        self._tokenizer = tokenizer
-        spelled = tokenizer.spellings(vocab)
-        shown = (token for token in range(vocab) if spelled[token] and token not in hidden)
-        ordered = sorted(shown, key=spelled.__getitem__)
-        self._bytes = [spelled[token] for token in ordered]
+        self._spelled = tokenizer.spellings(vocab)
+        shown = (token for token in range(vocab) if self._spelled[token] and token not in hidden)
+        ordered = sorted(shown, key=self._spelled.__getitem__)
+        self._bytes = [self._spelled[token] for token in ordered]
         self._ids = np.array(ordered, np.int32)
 
     def of(self, token_id: int) -> bytes:
-        return self._tokenizer.decode_bytes([token_id])
+        return self._spelled[token_id]
 
     def along(self, text: bytes) -> IntArray:
         """The tokens that `text`, of valid UTF-8 and not empty, begins with, and those that begin with it."""
@@ -97,8 +96,8 @@ def _behind(ordered: list[bytes], start: bytes) -> int:
 class Opening:
     """The tokens that spell `lead`: each goes on with it or goes beyond it."""
 
-    def __init__(self, lead: str, spellings: Spellings) -> None:
-        self._left = lead.encode()
+    def __init__(self, lead: bytes, spellings: Spellings) -> None:
+        self._left = lead
         self._spellings = spellings
 
     @property
@@ -108,8 +107,16 @@ class Opening:
     def allowed(self) -> IntArray:
         return self._spellings.along(self._left)
 
-    def take(self, token_id: int) -> None:
-        self._left = self._left[len(self._spellings.of(token_id)) :]
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        spelled = b""
+        for token in token_ids:
+            if len(spelled) >= len(self._left):
+                break
+            spelled += self._spellings.of(token)
+        return spelled.startswith(self._left) or self._left.startswith(spelled)
+
+    def after(self, token_id: int) -> Opening:
+        return Opening(self._left[len(self._spellings.of(token_id)) :], self._spellings) if self._left else self
 
 
 def pieces(text: str) -> list[str]:

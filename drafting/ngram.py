@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ghostdraft.drafting.draft_tree import DraftTree
-from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import Pass
 
 Gram = tuple[int, ...]
@@ -27,6 +27,7 @@ DRAFT_LENGTH = 16
 MOST_BUFFER_TOKENS = 65_536
 MATCHES = 4
 LATEST = 3  # matches of one n in what was written
+MOST_PLACES = 64  # that are looked at for them
 
 # By the number of tokens that are the same, 1 to 16 and more: how often the next one is, too. Measured on 60 holes of
 # the bench, greedy output of a small model; so are the two numbers behind them.
@@ -106,14 +107,16 @@ class Match:
     tokens: Sequence[int]
     written: bool
 
-    def line(self, others: Sequence[Match], weight: float) -> Iterator[tuple[int, float]]:
-        """Each token with its chance, where `others` are known; the first one's counts `weight` times."""
+    def line(self, others: Sequence[Match], weight: float, opening: Opening) -> Iterator[tuple[int, float]]:
+        """Each token with its chance, where `others` are known; the first one's counts `weight` times. A token that
+        `opening` restricts, and that fits, is wrong half as often."""
         table = CHANCES_WRITTEN if self.written else CHANCES_BUFFER
         disputed = {common_prefix(self.tokens, other.tokens) for other in others if other.size >= self.size}
         for depth, token in enumerate(self.tokens):
             chance = table[min(self.same + depth, len(table)) - 1]
-            yield token, chance * weight * (DISPUTED if depth in disputed else 1.0)
-            weight = 1.0
+            fitting = chance if opening.met else (1 + chance) / 2
+            yield token, fitting * weight * (DISPUTED if depth in disputed else 1.0)
+            weight, opening = 1.0, opening.after(token)
 
 
 class NgramDrafter:
@@ -133,12 +136,12 @@ class NgramDrafter:
         if buffers is not self._buffers:
             self._buffers, self._blocks = buffers, self._indexed(buffers)
 
-    def propose(self, max_tokens: int) -> Draft:
-        matches = list(islice(self._matches(), MATCHES))
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+        matches = list(islice(self._matches(opening), MATCHES))
         tree = DraftTree()
         for i, match in enumerate(matches):
             others = matches[:i] + matches[i + 1 :]
-            tree.add(match.line(others, LATER if i else 1.0))
+            tree.add(match.line(others, LATER if i else 1.0, opening))
         return tree.draft(min(max_tokens, self._draft_length))
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:  # noqa: ARG002
@@ -158,19 +161,20 @@ class NgramDrafter:
             indexed[tokens] = self._blocks.get(tokens) or Block(tokens, self._sizes)
         return indexed
 
-    def _matches(self) -> Iterator[Match]:
-        """Where the last n written tokens stood before, the longest n first."""
+    def _matches(self, opening: Opening) -> Iterator[Match]:
+        """Where the last n written tokens stood before, and what fits `opening` behind them; the longest n first."""
         blocks: list[Block | GrowingBlock] = [self._written, *self._blocks.values()]
         for n in self._sizes:
             gram = tuple(self._written.tokens[-n:])
             for block in blocks:
-                for position in islice(block.places(gram), LATEST):
-                    yield self._match(n, block, position)
+                found = ((place, self._following(block, place)) for place in islice(block.places(gram), MOST_PLACES))
+                fitting = ((place, tokens) for place, tokens in found if opening.fits(tokens))
+                for place, tokens in islice(fitting, LATEST):
+                    same = _same_before(self._written.tokens, block.tokens, place, len(CHANCES_WRITTEN))
+                    yield Match(n, same, tokens, block is self._written)
 
-    def _match(self, n: int, block: Block | GrowingBlock, position: int) -> Match:
-        same = _same_before(self._written.tokens, block.tokens, position, len(CHANCES_WRITTEN))
-        tokens = block.tokens[position : position + self._draft_length]
-        return Match(n, same, tokens, block is self._written)
+    def _following(self, block: Block | GrowingBlock, place: int) -> Sequence[int]:
+        return block.tokens[place : place + self._draft_length]
 
 
 def _same_before(written: Sequence[int], tokens: Sequence[int], position: int, most: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import Pass
 
 
@@ -14,7 +14,7 @@ class NoDrafter:
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
         pass
 
-    def propose(self, max_tokens: int) -> Draft:  # noqa: ARG002
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:  # noqa: ARG002
         return Draft()
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from ghostdraft.models.sampling import Probabilities
-from ghostdraft.models.types import Pass
+from ghostdraft.models.types import IntArray, Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,41 @@ class Verdict:
     next_token: int
 
 
+class Opening(Protocol):
+    """What the first tokens have to be like."""
+
+    @property
+    def met(self) -> bool:
+        """Whether any token may follow from here on."""
+
+    def allowed(self) -> IntArray:
+        """[n] the tokens that may come next."""
+
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        """Whether these may come next, one after the other."""
+
+    def after(self, token_id: int) -> Opening:
+        """What is left of it behind this token."""
+
+
+class Anything:
+    """The opening that leaves all open."""
+
+    met = True
+
+    def allowed(self) -> IntArray:
+        return np.empty(0, np.int32)
+
+    def fits(self, token_ids: Sequence[int]) -> bool:  # noqa: ARG002
+        return True
+
+    def after(self, token_id: int) -> Opening:  # noqa: ARG002
+        return self
+
+
+ANYTHING = Anything()
+
+
 class Drafter(Protocol):
     @property
     def name(self) -> str: ...
@@ -66,8 +103,9 @@ class Drafter(Protocol):
         """A new prompt: its tokens, and the tokens of the open buffers, which nobody changes: the same object again
         says the same. Learned state of earlier prompts may stay."""
 
-    def propose(self, max_tokens: int) -> Draft:
-        """At most `max_tokens` tokens to follow what was observed so far; may be empty."""
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+        """At most `max_tokens` tokens to follow what was observed so far; may be empty. What does not fit `opening` is
+        never accepted."""
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
         """What became of the last proposal: the accepted tokens and `next_token` now stand."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
-from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling, draw, probabilities
 from ghostdraft.models.types import (
@@ -280,7 +280,7 @@ class FakeDrafter:
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:  # noqa: ARG002
         self.tokens = tuple(token_ids)
 
-    def propose(self, max_tokens: int) -> Draft:
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:  # noqa: ARG002
         self.allowed.append(max_tokens)
         return self.plan(self.tokens, max_tokens)
 

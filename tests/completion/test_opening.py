@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import random
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from ghostdraft.completion.decode import Decoder
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.drafting.types import Drafter
+from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening
 from ghostdraft.models.sampling import Sampling, probabilities
 from ghostdraft.models.types import IntArray
-from tests.fakes import FakeModel, Never, Tokens, hashed_logits
+from tests.fakes import FakeDrafter, FakeModel, Never, Tokens, hashed_logits
 
 VOCAB = 40
 PROMPT = (1, 2, 3)
@@ -33,12 +36,15 @@ class Allowing:
     def allowed(self) -> IntArray:
         return np.array(sorted(self.places[0]), np.int32)
 
-    def take(self, token_id: int) -> None:
-        assert token_id in self.places[0]
-        self.places.pop(0)
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        return all(token in place for token, place in zip(token_ids, self.places, strict=False))
+
+    def after(self, token_id: int) -> Allowing:
+        assert self.met or token_id in self.places[0] or not self.places[0]
+        return Allowing(*self.places[1:])
 
 
-def written(opening: Allowing | None, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
+def written(opening: Opening, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
     decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, sampling)
     steps = decoder.run(PROMPT, (), most, (), Never(), opening=opening)
     return tuple(token for step in steps if step.kind == "verify" for token in step.token_ids)
@@ -62,9 +68,7 @@ def test_the_best_allowed_token_is_taken() -> None:
 
 
 def test_an_opening_that_allows_nothing_is_void() -> None:
-    opening = Allowing(())
-    opening.take = lambda token_id: opening.places.clear()  # type: ignore[method-assign]  # noqa: ARG005
-    assert written(opening, NoDrafter()) == written(None, NoDrafter())
+    assert written(Allowing(()), NoDrafter()) == written(ANYTHING, NoDrafter())
 
 
 def test_sampled_tokens_have_the_models_own_odds_among_those_allowed() -> None:
@@ -81,3 +85,39 @@ def test_an_unlikely_token_is_found_where_no_likely_one_is_allowed() -> None:
     decoder = Decoder(FakeModel(lambda _: logits, vocab), NoDrafter(), Sampling.GREEDY)
     steps = list(decoder.run(PROMPT, (), 1, (), Never(), opening=Allowing({3, 5})))
     assert steps[-1].token_ids == (5,)
+
+
+@given(
+    st.lists(st.sets(st.integers(0, VOCAB - 1), min_size=1, max_size=4), max_size=3),
+    st.sampled_from([Sampling.GREEDY, Sampling(1.0, seed=3)]),
+    st.randoms(use_true_random=False),
+)
+def test_drafts_change_nothing(places: list[set[int]], sampling: Sampling, rng: random.Random) -> None:
+    """Trees around the right tokens, with others that fit and that do not."""
+    right = written(Lenient(*places), NoDrafter(), sampling)
+
+    def plan(tokens: Tokens, most: int) -> Draft:
+        done, size = len(tokens) - len(PROMPT), rng.randint(0, min(most, 8))
+        parents = tuple(rng.randint(-1, i - 1) for i in range(size))
+        depths: list[int] = []
+        for parent in parents:
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+        drafted = [right[done + depth] if done + depth < len(right) else 0 for depth in depths]
+        return Draft(tuple(token if rng.random() < 0.7 else rng.randrange(VOCAB) for token in drafted), parents)
+
+    assert written(Lenient(*places), FakeDrafter(plan), sampling) == right
+
+
+class Lenient(Allowing):
+    """Asked about what does not fit too."""
+
+    def after(self, token_id: int) -> Lenient:  # noqa: ARG002
+        return Lenient(*self.places[1:])
+
+
+def test_a_draft_within_an_opening_is_accepted() -> None:
+    right = written(Allowing({7, 8}, {9}), NoDrafter())
+    drafter = FakeDrafter(lambda tokens, most: Draft.line(right[len(tokens) - len(PROMPT) :][:most]))
+    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, Sampling.GREEDY)
+    steps = list(decoder.run(PROMPT, (), 6, (), Never(), opening=Allowing({7, 8}, {9})))
+    assert [(step.drafted, step.accepted) for step in steps if step.kind == "verify"] == [(5, 5)]

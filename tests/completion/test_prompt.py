@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ghostdraft.completion.context import STEPS, Window, gather
 from ghostdraft.completion.prompt import LEAST_SUFFIX, STEP, Opening, Prompter, Spellings, for_model, unfinished
 from ghostdraft.completion.types import Context, Prompt, Snapshot
+from ghostdraft.drafting.types import Opening as AnyOpening
 from ghostdraft.models.types import FimTemplate
 from tests.completion.writing import MIDDLE, PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, spec_of
 from tests.fakes import ByteTokenizer
@@ -174,17 +175,28 @@ def test_what_is_left_out_is_on_the_cursors_line(prefix: str) -> None:
     [(" retu", " return", True), (" retu", " re", True), (" retu", " rest", False), (" retu", "return", False)],
 )
 def test_an_opening_allows_what_goes_on_with_it(lead: str, token: str, allowed: bool) -> None:
-    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {1})).allowed()) == [0] * allowed
-    assert list(Opening(lead, Spellings(ListTokenizer([token.encode()]), 1, {0})).allowed()) == []
+    assert list(Opening(lead.encode(), Spellings(ListTokenizer([token.encode()]), 1, {1})).allowed()) == [0] * allowed
+    assert list(Opening(lead.encode(), Spellings(ListTokenizer([token.encode()]), 1, {0})).allowed()) == []
 
 
 def test_an_opening_is_met_token_by_token() -> None:
-    opening = Opening("é(", Spellings(TOKENIZER, 256, ()))
+    opening: AnyOpening = Opening("é(".encode(), Spellings(TOKENIZER, 256, ()))
     for token in "é(".encode():
         assert not opening.met
         assert list(opening.allowed()) == [token]
-        opening.take(token)
+        opening = opening.after(token)
     assert opening.met
+    assert opening.after(7) is opening
+
+
+@pytest.mark.parametrize(
+    ("written", "fits"),
+    [("", True), ("a", True), ("ab", True), ("abc", True), ("abcd", True), ("b", False), ("ad", False)],
+)
+def test_what_fits_an_opening_goes_on_with_it_or_beyond_it(written: str, fits: bool) -> None:
+    opening = Opening(b"abc", Spellings(TOKENIZER, 256, ()))
+    assert opening.fits(list(written.encode())) == fits
+    assert opening.after(ord("a")).fits(list(written[1:].encode())) == fits or written[:1] == "b"
 
 
 @given(

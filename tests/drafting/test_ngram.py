@@ -21,8 +21,8 @@ from ghostdraft.drafting.ngram import (
     NgramDrafter,
     common_prefix,
 )
-from ghostdraft.drafting.types import Draft, Verdict
-from ghostdraft.models.types import Pass
+from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
+from ghostdraft.models.types import IntArray, Pass
 
 TOKENS = st.lists(st.integers(0, 3), max_size=40)
 NOTHING = Pass(np.zeros((1, 4), np.float32))
@@ -134,6 +134,37 @@ def test_no_more_than_allowed_is_proposed() -> None:
     drafter = NgramDrafter((1,), draft_length=3)
     drafter.begin([1, 2, 3, 4, 5, 6, 1], [])
     assert [len(drafter.propose(most)) for most in (0, 1, 2, 3, 9)] == [0, 1, 2, 3, 3]
+
+
+class Beginning:
+    """The next token has to be this one."""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    @property
+    def met(self) -> bool:
+        return False
+
+    def allowed(self) -> IntArray:
+        return np.array([self.token], np.int32)
+
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        return token_ids[0] == self.token
+
+    def after(self, token_id: int) -> Opening:  # noqa: ARG002
+        return ANYTHING
+
+
+def test_only_what_fits_an_opening_is_copied_and_it_is_wrong_half_as_often() -> None:
+    drafter = NgramDrafter()
+    drafter.begin([1, 2, 5, 6, 3, 1, 2, 7, 8, 4, 1, 2], [[1, 2, 9]])
+    draft = drafter.propose(2, Beginning(5))
+    assert draft.token_ids == (5, 6)
+    assert draft.chances is not None
+    assert 1 - draft.chances[0] == pytest.approx((1 - CHANCES_WRITTEN[1]) / 2)
+    assert drafted(drafter) == [7, 8, 4, 1, 2]
+    assert drafter.propose(2, Beginning(6)).token_ids == ()
 
 
 def test_where_matches_differ_none_is_as_likely() -> None:
