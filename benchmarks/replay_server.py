@@ -85,7 +85,7 @@ class NotingEngine:
 
 def main() -> None:
     with Path(sys.argv[1]).open("a", encoding="utf-8") as notes:
-        serve_stdio(load=lambda model, drafter: NotingEngine(cast(Engine, load_engine(model, drafter)), notes))
+        serve_stdio(load=lambda *wanted: NotingEngine(cast(Engine, load_engine(*wanted)), notes))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Options:
 
     model: str
     drafter: str
+    context: int  # tokens
     budgets: Budgets
     policy: Policy
     settings: Mapping[str, Setting]
@@ -147,7 +148,8 @@ def _options(settings: dict[str, Setting]) -> Options:
     off = frozenset(name for name, budget in languages.items() if budget.trigger is Trigger.OFF)
     policy = Policy(excluded=settings["exclude"].value, languages_off=off)
     budgets = Budgets(default, languages)
-    return Options(settings["model"].value, settings["drafter"].value, budgets, policy, settings)
+    model, drafter, context = (settings[key].value for key in ("model", "drafter", "context"))
+    return Options(model, drafter, context, budgets, policy, settings)
 
 
 def _languages(settings: Mapping[str, Setting]) -> list[str]:

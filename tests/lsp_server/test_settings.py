@@ -39,7 +39,7 @@ def write_workspace(root: Path, text: str) -> None:
 
 def test_defaults() -> None:
     options = settings_of({}).options()
-    assert (options.model, options.drafter) == ("starter", "ngram")
+    assert (options.model, options.drafter, options.context) == ("starter", "ngram", 2048)
     assert options.budgets.of("python") == options.budgets.default
     assert options.budgets.default.trigger is Trigger.AUTO
     assert {setting.origin for setting in options.settings.values()} == {"default"}
@@ -89,6 +89,8 @@ def test_a_folder_cannot_choose_the_model() -> None:
         ({"model": 3}, "`model` must be the name of a model, not 3"),
         ({"model": ""}, "`model`"),
         ({"drafter": "magic"}, '`drafter` must be one of "none", "ngram", not "magic"'),
+        ({"context": 511}, "`context` must be a whole number from 512 to 32768, not 511"),
+        ({"context": 32_769}, "`context`"),
         ({"max_tokens": 0}, "`max_tokens` must be a whole number from 1 to 1024, not 0"),
         ({"max_tokens": True}, "not true"),
         ({"max_tokens": 3.5}, "not 3.5"),
