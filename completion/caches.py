@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.models.types import CacheState
 
-MOST_BYTES = 128 << 20
+MOST_BYTES = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)

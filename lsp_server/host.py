@@ -220,7 +220,7 @@ class ModelHost:
 
 
 def load_engine(model: str, drafter: str, context: int) -> Engine:
-    """The real engine, whose prompts fill what it got of the context. Raises ModelError, in a sentence with the mend."""
+    """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
     from ghostdraft.drafting import make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ghostdraft.lsp_server.setting_sources import (
     read_user_file,
     read_workspace_file,
 )
-from ghostdraft.lsp_server.settings import Settings, user_settings
+from ghostdraft.lsp_server.settings import MOST_RESOLVED, Options, Settings, user_settings
 
 ELSEWHERE = Path("/elsewhere/a.py")
 
@@ -220,6 +221,15 @@ def test_a_pipe_in_place_of_a_settings_file_is_not_opened(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / ".ghostdraft.toml")
     (problem,) = settings_of({}).add_folder(tmp_path)
     assert "plain file" in problem
+
+
+def test_what_holds_for_paths_is_remembered_for_so_many_only() -> None:
+    settings = settings_of({})
+    for number in range(2 * MOST_RESOLVED):
+        settings.options(Path(f"/srv/{number}.py"))
+    gc.collect()
+    assert sum(isinstance(known, Options) for known in gc.get_objects()) <= MOST_RESOLVED + 100
+    assert settings.options(Path("/srv/0.py")) is settings.options(Path("/srv/0.py"))
 
 
 def test_every_drafter_can_be_chosen() -> None:
