@@ -27,6 +27,8 @@ def commands(model: str, cursors: int, peer_python: str) -> dict[str, Sequence[s
         "startup": (f"{bench}.startup", "--model", model),
         "cancel": (f"{bench}.cancel", "--model", model),
         "keystroke": (f"{bench}.keystroke", "--model", model),
+        "contexts": (f"{bench}.contexts", "--model", model),
+        "memory": (f"{bench}.memory", "--model", model, "--completions", "5000"),
         "peers": (f"{bench}.peers", "--model", model, "--peer-python", peer_python),
         "decode": ("ghostdraft.lsp_server", "bench", "decode", "--model", model, "--cursors", str(cursors)),
         "replay": ("ghostdraft.lsp_server", "bench", "replay", "--model", model),
