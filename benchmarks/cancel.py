@@ -96,7 +96,7 @@ class Bench:
         engine = Engine(loaded, NgramDrafter(), Sampling.GREEDY)
         self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY, engine.decoder.costs)
         self._answers: dict[int, dict[str, Any]] = {}
-        self._server = Server(Settings(Read()), (), lambda _model, _drafter: engine, _never_pull, self._take)
+        self._server = Server(Settings(Read()), (), lambda *_: engine, _never_pull, self._take)
         self._ids = 0
 
     async def open(self) -> None:

@@ -29,6 +29,8 @@ def commands(model: str, cursors: int, peer_python: str) -> dict[str, Sequence[s
         "keystroke": (f"{bench}.keystroke", "--model", model),
         "passes": (f"{bench}.passes", "--model", model),
         "peers": (f"{bench}.peers", "--model", model),
+        "contexts": (f"{bench}.contexts", "--model", model),
+        "memory": (f"{bench}.memory", "--model", model, "--completions", "5000"),
         "decode": ("ghostdraft.lsp_server", "bench", "decode", "--model", model, "--cursors", str(cursors)),
         "replay": ("ghostdraft.lsp_server", "bench", "replay", "--model", model),
         "fidelity": (f"{bench}.fidelity", "--model", model, "--engines", "cpu,llama.cpp", "--peer-python", peer_python),

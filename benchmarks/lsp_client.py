@@ -24,7 +24,7 @@ class Client:
     What sends or reads raises ServerEnded.
     """
 
-    def __init__(self, model: str, server: Sequence[str] = SERVER, **options: str) -> None:
+    def __init__(self, model: str, server: Sequence[str] = SERVER, **options: object) -> None:
         self._options = {"model": model, **options}
         self._ids = 0
         self.process = subprocess.Popen(

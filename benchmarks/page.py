@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import peers, replay_table
+from ghostdraft.benchmarks import contexts, memory, peers, replay_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -138,6 +138,19 @@ def _keystroke(result: Any) -> Rows:
         yield result["model"], f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", str(of["keys"]), *spread
 
 
+def _contexts(result: Any) -> Rows:
+    return ((result["model"], *cells) for cells in contexts.rows(result))
+
+
+def _memory(result: Any) -> Rows:
+    return ((result["model"], *cells) for cells in memory.rows(result))
+
+
+def _memory_notes(result: Any) -> Iterable[str]:
+    yield from memory.notes(result)
+    yield result["machine"]
+
+
 def _fidelity(result: Any) -> Rows:
     for row in result:
         figures = (f"{row['tokens']:,}", f"{row['agreement']:.2%}", f"{row['nll_rise']:+.4f}")
@@ -171,6 +184,8 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
     "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
     "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
     "keystroke": (("model", "lines", "MB", "keys", "ms a key, p50", "p90", "most"), _keystroke, _machine),
+    "contexts": (("model", *contexts.COLUMNS), _contexts, _machine),
+    "memory": (("model", *memory.COLUMNS), _memory, _memory_notes),
     "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),
 }  # fmt: skip
 

@@ -50,12 +50,14 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Note:
     """What the engine did for the document's `version`, in tokens: `reused` stood in its cache, `computed` were read
-    or generated, or stood in a pass that was interrupted before and not gone on with."""
+    or generated, or stood in a pass that was interrupted before and not gone on with. `model_ms` went into reading and
+    writing them."""
 
     version: int
     prompt: int
     reused: int
     computed: int
+    model_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

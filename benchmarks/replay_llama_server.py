@@ -81,7 +81,7 @@ def main() -> None:
     PrefillPace.LEAST = MAX_ROWS  # always as many: it is not interrupted anyway
     with Path(notes_path).open("a", encoding="utf-8") as notes:
         serve_stdio(
-            load=lambda model, drafter: NotingEngine(engine(model, drafter, Path(gguf), flash == "1", prompt), notes)
+            load=lambda model, drafter, _: NotingEngine(engine(model, drafter, Path(gguf), flash == "1", prompt), notes)
         )
 
 

@@ -1,4 +1,4 @@
-"""The language server as it is, and a note of what its engine did for each request, for the replay of typing.
+"""The language server as it is, and a note of what its engine did for each request, for benches that type.
 
 `python -P -m ghostdraft.benchmarks.replay_server NOTES` serves on standard input and output; the file NOTES gets a
 line of JSON when the engine is done with a request, before it is answered.
@@ -60,6 +60,7 @@ class NotingEngine:
             "prompt": stats.prompt_tokens,
             "reused": stats.reused_tokens,
             "computed": stats.read_tokens + stats.generated_tokens + self._model.lost,
+            "model_ms": stats.prefill_ms + stats.decode_ms,
         }
         self._model.lost = 0
         self._notes.write(json.dumps(note) + "\n")
@@ -85,7 +86,7 @@ class NotingEngine:
 
 def main() -> None:
     with Path(sys.argv[1]).open("a", encoding="utf-8") as notes:
-        serve_stdio(load=lambda model, drafter: NotingEngine(cast(Engine, load_engine(model, drafter)), notes))
+        serve_stdio(load=lambda *wanted: NotingEngine(cast(Engine, load_engine(*wanted)), notes))
 
 
 if __name__ == "__main__":

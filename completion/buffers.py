@@ -16,7 +16,7 @@ REACH = 65_536  # code points of a buffer, around the cursor or from its start
 LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line
 LINES = 16  # of a block behind the least, on average
 MOST_OTHERS = 3 * REACH  # code points of other buffers: drafters take no more
-MOST_BLOCKS = 2048  # remembered: more than all of these have
+MOST_KNOWN = 2 * (REACH + MOST_OTHERS)  # code points of the blocks that are remembered
 MOST_NEW = 32_768  # code points tokenised for one request: the rest waits for the next one
 
 MOST_TYPED = 256  # code points at the cursor, until the own text is cut anew
@@ -60,6 +60,7 @@ class Buffers:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._known: OrderedDict[str, Tokens] = OrderedDict()
+        self._size = 0  # code points of these
         self._seen: Seen | None = None  # None: some blocks wait
         self._found: tuple[Tokens, ...] = ()
 
@@ -88,11 +89,19 @@ class Buffers:
         return [block for block, spent in zip(whole, new, strict=True) if block in self._known or spent <= MOST_NEW]
 
     def _encoded(self, block: str) -> Tokens:
-        tokens = self._known.pop(block, None) or tuple(self._tokenizer.encode(block))
-        self._known[block] = tokens
-        if len(self._known) > MOST_BLOCKS:
-            self._known.popitem(last=False)
-        return tokens
+        if block in self._known:
+            self._known.move_to_end(block)
+        else:
+            self._known[block] = tuple(self._tokenizer.encode(block))
+            self._size += len(block)
+            self._forget()
+        return self._known[block]
+
+    def _forget(self) -> None:
+        """What is too much, the least recent first."""
+        while self._size > MOST_KNOWN:
+            block, _ = self._known.popitem(last=False)
+            self._size -= len(block)
 
 
 def _others(snapshot: Snapshot) -> tuple[str, ...]:

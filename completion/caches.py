@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.models.types import CacheState
 
-MOST_BYTES = 128 << 20
+MOST_BYTES = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,28 @@ class Caches:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._saved: list[Saved] = []  # the latest last
+        self._per_token = 0.0  # bytes of the last copy
 
     @property
     def nbytes(self) -> int:
         return sum(saved.state.nbytes for saved in self._saved)
 
+    def make_room(self, tokens: int) -> bool:
+        """Before a copy of so many tokens is made, so that it is not one too many for a moment; False: it is too large
+        by itself, as far as earlier ones tell."""
+        expected = self._per_token * tokens
+        if expected > self._most_bytes:
+            return False
+        self._shrink(self._most_bytes - expected)
+        return True
+
     def put(self, saved: Saved) -> None:
+        self._per_token = saved.state.nbytes / max(len(saved.token_ids), 1)
         self._saved.append(saved)
-        while self.nbytes > self._most_bytes:
+        self._shrink(self._most_bytes)
+
+    def _shrink(self, most_bytes: float) -> None:
+        while self.nbytes > most_bytes:
             del self._saved[0]
 
     def take(self, prompt: Sequence[int], least: int) -> Saved | None:

@@ -17,18 +17,27 @@ STEPS = 4  # the first window moves by so many of its parts
 CLOSING = string.whitespace + ")]}>'\"`;,:"
 
 
+DEFAULT_CONTEXT = 2048  # tokens that a model sees, its answer among them
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Most code points before and behind the cursor: about 1,200 and 300 tokens of code."""
+    """Most code points before and behind the cursor."""
 
-    prefix: int = 4096
-    suffix: int = 1024
+    prefix: int
+    suffix: int
+
+    @staticmethod
+    def of(context: int) -> Window:
+        """What a context of so many tokens has room for in most code, beside the answer: three quarters of it at
+        somewhat more than three code points a token."""
+        return Window(2 * context, context // 2)
 
     def halved(self) -> Window:
         return Window(self.prefix // 2, self.suffix // 2)
 
 
-DEFAULT_WINDOW = Window()
+DEFAULT_WINDOW = Window.of(DEFAULT_CONTEXT)
 
 
 def gather(snapshot: Snapshot, window: Window) -> Context:

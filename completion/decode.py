@@ -135,7 +135,8 @@ class Decoder:
         """Another text than the last run's gets its own cache again, if there still is one, and the last is saved."""
         shared = common_prefix(self._kept, prompt)
         known = self._caches.take(prompt, shared + WORTH_A_COPY)
-        if known or shared + WORTH_A_COPY < len(self._kept) // 2:
+        worth = known is not None or shared + WORTH_A_COPY < len(self._kept) // 2
+        if worth and self._caches.make_room(len(self._kept)):
             self._caches.put(Saved(tuple(self._kept), self.model.save()))
         if known:
             self.model.restore(known.state)

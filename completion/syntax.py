@@ -63,6 +63,7 @@ CONTINUATION = bytes(range(0x80, 0xC0))  # UTF-8 bytes that begin no character
 MOST_EDITS = 64  # more are taken as one
 MOST_BEFORE = 131_072  # code points before the cursor that are parsed: a reparse is linear
 MOST_BEHIND = 8192  # and behind it: behind a bracket that is not closed yet all of it is parsed anew, and slowly
+MOST_KNOWN = 3 * (MOST_BEFORE + MOST_BEHIND)  # code points of all trees: each takes 50 bytes
 BRANCH = 4096  # code points before the cursor that are parsed again with a suggestion behind them
 
 
@@ -95,10 +96,12 @@ def language_of(path: str) -> str:
 
 
 class Trees:
-    """The last trees of the documents most recently asked for; at most `capacity`, so that memory stays bounded."""
+    """The last trees of the documents most recently asked for: at most `capacity`, and of so much text that memory
+    stays bounded."""
 
-    def __init__(self, capacity: int = 16) -> None:
+    def __init__(self, capacity: int = 16, most: int = MOST_KNOWN) -> None:
         self._capacity = capacity
+        self._most = most  # code points
         self._known: OrderedDict[str, Syntax] = OrderedDict()
 
     def read(self, snapshot: Snapshot) -> Reading | None:
@@ -114,9 +117,15 @@ class Trees:
             edits = _edits_between(known.text, snapshot)
             known = known.edited(edits) if edits else known
         self._known[snapshot.uri] = known
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+        self._forget()
         return known
+
+    def _forget(self) -> None:
+        """What is too much, the least recent first; never the last one asked for."""
+        room = self._most - sum(len(known.text) for known in self._known.values())
+        while len(self._known) > self._capacity or (room < 0 and len(self._known) > 1):
+            _, least_recent = self._known.popitem(last=False)
+            room += len(least_recent.text)
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._known

@@ -46,8 +46,8 @@ class Measuring:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._behind = min(CONTEXT, model.context // 2)
-        most = min(model.max_rows, model.context // 2)
-        self._left = [probe for probe in PROBES if probe.rows <= most] * ROUNDS
+        self._most = min(model.max_rows, model.context // 2)
+        self._left = [probe for probe in PROBES if probe.rows <= self._most] * ROUNDS
         self._taken: dict[Probe, list[float]] = defaultdict(list)
         self._passes = 0
 
@@ -55,7 +55,7 @@ class Measuring:
         """What passes cost, once all is measured. None where it was halted or interrupted before, or the cache holds
         too much to measure behind."""
         kept = self._model.length
-        if kept > self._model.context // 2:
+        if kept + self._most > self._model.context:
             return None
         try:
             return self._costs() if self._fill(halted) and self._measure(halted) else None

@@ -122,13 +122,13 @@ def _workspace(path: Path | None) -> Path | None:
 def _load(options: Options, wish: Wish) -> Engine:
     try:
         with waiting(f"loading {options.model}"):
-            return load_engine(options.model, options.drafter)
+            return load_engine(options.model, options.drafter, options.context)
     except ModelNotFound as error:
         if not (wish.pull or _agreed(options.model)):
             raise BadInput(f"{error}{', or add --pull' if options.model in MODELS else ''}") from error
     _pull(options.model)
     with waiting(f"loading {options.model}"):
-        return load_engine(options.model, options.drafter)
+        return load_engine(options.model, options.drafter, options.context)
 
 
 def _agreed(model: str) -> bool:

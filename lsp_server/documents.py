@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ghostdraft.completion.types import Edit
 
+MOST_LEFT = 1000  # documents that were closed
 MAX_LOGGED_EDITS = 4096  # a longer chain costs more to replay than a fresh parse
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -182,6 +183,8 @@ class Documents:
     def close(self, uri: str) -> None:
         if (document := self._open.pop(uri, None)) is not None:
             self._left[uri] = document.cursor
+            if len(self._left) > MOST_LEFT:
+                del self._left[next(iter(self._left))]
 
     def get(self, uri: str) -> Document:
         try:

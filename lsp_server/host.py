@@ -62,8 +62,8 @@ Prepare = Callable[[], Snapshot]
 Job = Callable[[Engine, Cancel], Callable[[], T]]
 """Called on the event loop's thread at its turn; what it gives is then called on the engine's."""
 
-Load = Callable[[str, str], Engine]
-"""Model and drafter by name to an engine; slow, may raise ModelError."""
+Load = Callable[[str, str, int], Engine]
+"""Model and drafter by name, and the tokens of its context, to an engine; slow, may raise ModelError."""
 
 
 PATIENCE = 600.0  # seconds
@@ -90,16 +90,16 @@ class ModelHost:
         self._engine: Engine | None = None
         self._loading: asyncio.Task[Exception | None] | None = None
         self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
-        self.wanted: tuple[str, str] | None = None  # model and drafter
+        self.wanted: tuple[str, str, int] | None = None  # model, drafter and context
         self.status = Status(State.OFF)
         self._changed = asyncio.Event()  # of this status
 
-    def load(self, model: str, drafter: str) -> asyncio.Task[Exception | None]:
+    def load(self, model: str, drafter: str, context: int) -> asyncio.Task[Exception | None]:
         """Begins to load. The returned task gives what the loading raised, None where it did not."""
         self._dismiss()
-        self.wanted = (model, drafter)
+        self.wanted = (model, drafter, context)
         self.announce(Status(State.LOADING, model))
-        self._loading = asyncio.create_task(self._replace(model, drafter))
+        self._loading = asyncio.create_task(self._replace(model, drafter, context))
         return self._loading
 
     def unload(self) -> None:
@@ -203,11 +203,11 @@ class ModelHost:
             closing = asyncio.wrap_future(self._thread.submit(engine.close))
             closing.add_done_callback(partial(log_failed_task, "giving memory back"))
 
-    async def _replace(self, model: str, drafter: str) -> Exception | None:
+    async def _replace(self, model: str, drafter: str, context: int) -> Exception | None:
         """A newer wish makes the outcome of this one void."""
         loop, this = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            engine = await loop.run_in_executor(self._thread, self._load, model, drafter)
+            engine = await loop.run_in_executor(self._thread, self._load, model, drafter, context)
         except Exception as error:  # noqa: BLE001 (whatever it is, it becomes the status)
             if self._loading is this:
                 self.announce(Status(State.ERROR, model, sentence_of(error)))
@@ -219,8 +219,9 @@ class ModelHost:
         return None
 
 
-def load_engine(model: str, drafter: str) -> Engine:
-    """The real engine. Raises ModelError, in a sentence with the mend."""
+def load_engine(model: str, drafter: str, context: int) -> Engine:
+    """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
+    from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
     from ghostdraft.drafting import make
     from ghostdraft.models.load import load
@@ -230,7 +231,8 @@ def load_engine(model: str, drafter: str) -> Engine:
     proposer = make(drafter)
     if proposer is None:
         raise ModelError(f"There is no drafter {drafter}. Use ngram or none.")
-    return RealEngine(load(model), proposer, Sampling.GREEDY)
+    loaded = load(model, context=context)
+    return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
 
 
 def sentence_of(error: Exception) -> str:

@@ -38,10 +38,10 @@ class ModelKeeper:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pulling: asyncio.Task[None] | None = None
 
-    def want(self, model: str, drafter: str) -> None:
-        """From now on this model, with this drafter."""
-        if (model, drafter) != self.host.wanted:
-            self._begin(self._follow(model, self.host.load(model, drafter)))
+    def want(self, model: str, drafter: str, context: int) -> None:
+        """From now on this model, with this drafter and so many tokens of context."""
+        if (model, drafter, context) != self.host.wanted:
+            self._begin(self._follow(model, self.host.load(model, drafter, context)))
 
     def want_none(self) -> None:
         self.host.unload()

@@ -168,7 +168,7 @@ class Server:
         if options.off:
             self._keeper.want_none()
         else:
-            self._keeper.want(options.model, options.drafter)
+            self._keeper.want(options.model, options.drafter, options.context)
 
     def _tell(self, warnings: Sequence[str]) -> None:
         """One message for all: a workspace must not bury its user in messages."""

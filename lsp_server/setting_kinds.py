@@ -1,6 +1,7 @@
 """What each setting may be: how a raw value is checked, and how a workspace's value tightens the user's.
 
 model, drafter                       text
+context                              tokens that the model sees
 max_tokens                           the same as languages.default.max_tokens
 exclude                              globs of paths without suggestions
 languages.NAME.budget_ms, .max_tokens, .trigger   NAME is an LSP languageId or "default"
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ghostdraft.completion.budget import LanguageBudget
+from ghostdraft.completion.context import DEFAULT_CONTEXT
 from ghostdraft.completion.policy import Policy
 from ghostdraft.completion.types import Snapshot, Trigger
 
@@ -49,7 +51,7 @@ class BadSetting(Exception):
 def default_values() -> dict[str, Any]:
     budget = LanguageBudget()
     languages = {f"languages.{DEFAULT_LANGUAGE}.{key}": getattr(budget, key) for key in LANGUAGE_KEYS}
-    return {"model": "starter", "drafter": "ngram", "exclude": (), **languages}
+    return {"model": "starter", "drafter": "ngram", "context": DEFAULT_CONTEXT, "exclude": (), **languages}
 
 
 def canonical(key: str) -> str:
@@ -154,11 +156,11 @@ def _choice(names: Iterable[str], make: Callable[[str], Any] = str) -> Kind:
     return Kind("one of " + ", ".join(f'"{name}"' for name in known), take)
 
 
-def _count(most: int) -> Kind:
+def _count(most: int, least: int = 1, tighten: Callable[[int, int], int] | None = None) -> Kind:
     def take(raw: object) -> int | None:
-        return raw if isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= most else None
+        return raw if isinstance(raw, int) and not isinstance(raw, bool) and least <= raw <= most else None
 
-    return Kind(f"a whole number from 1 to {most}", take, min)
+    return Kind(f"a whole number from {least} to {most}", take, tighten)
 
 
 _TRIGGER = _choice(Trigger, Trigger)
@@ -166,6 +168,7 @@ _TRIGGER = _choice(Trigger, Trigger)
 _KINDS = {
     "model": Kind("the name of a model", _text),
     "drafter": _choice(DRAFTERS),
+    "context": _count(32_768, least=512),
     "exclude": Kind(
         f"a list of at most {_MOST_GLOBS} globs, each with at most {_MOST_WILDCARDS} stars",
         _globs,
@@ -174,7 +177,7 @@ _KINDS = {
     ),
 }
 _LANGUAGE_KINDS = {
-    "budget_ms": _count(600_000),
-    "max_tokens": _count(1024),
+    "budget_ms": _count(600_000, tighten=min),
+    "max_tokens": _count(1024, tighten=min),
     "trigger": Kind(_TRIGGER.wanted, _TRIGGER.take, _stricter),
 }

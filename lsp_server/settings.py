@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,6 +17,8 @@ from ghostdraft.completion.policy import Policy
 from ghostdraft.completion.types import Trigger
 from ghostdraft.lsp_server.setting_kinds import DEFAULT_LANGUAGE, LANGUAGE_KEYS, default_values, kind_of
 from ghostdraft.lsp_server.setting_sources import Layer, Read, read_user, read_user_file, read_workspace_file
+
+MOST_RESOLVED = 1024  # paths: each key asks for those of every open document
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Options:
 
     model: str
     drafter: str
+    context: int  # tokens
     budgets: Budgets
     policy: Policy
     settings: Mapping[str, Setting]
@@ -51,7 +55,7 @@ class Settings:
         self._command_line = (Layer("command line", command_line or {}),)
         self._client: tuple[Layer, ...] = ()
         self._folders: dict[Path, tuple[Layer, ...]] = {}
-        self._resolved: dict[PurePath | None, Options] = {}
+        self._resolved = lru_cache(maxsize=MOST_RESOLVED)(self._resolve)
 
     def set_client(self, raw: object) -> tuple[str, ...]:
         """Settings from initializationOptions or didChangeConfiguration; bare, or under `ghostdraft`."""
@@ -59,26 +63,27 @@ class Settings:
             raw = raw["ghostdraft"]
         read = read_user(raw, "client")
         self._client = read.layers
-        self._resolved.clear()
+        self._resolved.cache_clear()
         return read.problems + self._loosening(read.layers)
 
     def add_folder(self, root: Path) -> tuple[str, ...]:
         """A folder of the workspace was opened."""
         read = read_workspace_file(root)
         self._folders[root] = read.layers
-        self._resolved.clear()
+        self._resolved.cache_clear()
         return read.problems + self._loosening(read.layers)
 
     def remove_folder(self, root: Path) -> None:
         self._folders.pop(root, None)
-        self._resolved.clear()
+        self._resolved.cache_clear()
 
     def options(self, path: PurePath | None = None) -> Options:
         """What holds for a document at `path`; None: for one without a path, and for the server."""
-        if path not in self._resolved:
-            settings, _ = resolve(self._layers(), path)
-            self._resolved[path] = _options(settings)
-        return self._resolved[path]
+        return self._resolved(path)
+
+    def _resolve(self, path: PurePath | None) -> Options:
+        settings, _ = resolve(self._layers(), path)
+        return _options(settings)
 
     def _layers(self) -> tuple[Layer, ...]:
         folders = (layer for layers in self._folders.values() for layer in layers)
@@ -147,7 +152,8 @@ def _options(settings: dict[str, Setting]) -> Options:
     off = frozenset(name for name, budget in languages.items() if budget.trigger is Trigger.OFF)
     policy = Policy(excluded=settings["exclude"].value, languages_off=off)
     budgets = Budgets(default, languages)
-    return Options(settings["model"].value, settings["drafter"].value, budgets, policy, settings)
+    model, drafter, context = (settings[key].value for key in ("model", "drafter", "context"))
+    return Options(model, drafter, context, budgets, policy, settings)
 
 
 def _languages(settings: Mapping[str, Setting]) -> list[str]:

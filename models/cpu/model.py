@@ -13,6 +13,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int32, c_size_t, c_void_p
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 
 from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
@@ -29,6 +30,8 @@ from ghostdraft.models.types import (
     Shape,
     WeightsCorrupt,
 )
+
+Bytes = npt.NDArray[np.uint8]
 
 MAX_ROWS = 64
 MAX_THREADS = 64
@@ -168,7 +171,7 @@ class CpuModel:
         self._engine.gd_truncate(self._handle, length)
 
     def save(self) -> CacheState:
-        state = np.empty(self._engine.gd_state_bytes(self._handle), np.uint8)
+        state = _pages(self._engine.gd_state_bytes(self._handle))
         self._engine.gd_save(self._handle, state.ctypes.data)
         return CacheState(self.length, state.nbytes, state)
 
@@ -257,6 +260,13 @@ class _Weights:
 
     def _place(self, tensor: Tensor) -> int:
         return self._address + tensor.offset
+
+
+def _pages(count: int) -> Bytes:
+    """So many bytes in pages of their own, which go back to the system when they are freed. Among the allocator's small
+    objects they would leave holes of megabytes, since copies of caches differ in size."""
+    private = {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return np.frombuffer(mmap.mmap(-1, max(count, 1), **private), np.uint8, count)
 
 
 def _rope(context: int, shape: Shape) -> FloatArray:

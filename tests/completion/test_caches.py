@@ -22,6 +22,19 @@ def saved(token_ids: tuple[int, ...]) -> Saved:
     return Saved(token_ids, CacheState(len(token_ids), 10 * len(token_ids), None))
 
 
+def test_room_is_made_before_a_copy_and_none_that_is_too_large_is_made() -> None:
+    caches = Caches(100)
+    assert caches.make_room(1000)  # nobody knows yet what a copy takes
+    for first in range(3):
+        assert caches.make_room(3)
+        assert caches.nbytes <= 70
+        caches.put(saved((first, 1, 2)))
+    assert caches.make_room(4)
+    assert caches.nbytes == 60
+    assert not caches.make_room(11)
+    assert caches.nbytes == 60
+
+
 @given(texts=st.lists(TOKENS), most=st.integers(0, 300))
 def test_the_latest_that_fit_are_kept(texts: list[tuple[int, ...]], most: int) -> None:
     caches = Caches(most)

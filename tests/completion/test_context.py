@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.completion.context import CLOSING, Window, gather, line_end, line_start, prefix_start, suffix_range
+from ghostdraft.completion.context import (
+    CLOSING,
+    DEFAULT_WINDOW,
+    Window,
+    gather,
+    line_end,
+    line_start,
+    prefix_start,
+    suffix_range,
+)
 from ghostdraft.completion.types import Snapshot
 
 TEXTS = st.text(st.sampled_from("ab \t(){}\n\r\f\u2028é😀"), max_size=400)
@@ -55,13 +64,13 @@ def test_typing_keeps_both_windows() -> None:
 )
 def test_what_an_editor_closes_by_itself_does_not_move_the_window_behind(marked: str) -> None:
     before, _, behind = (marked + "\nnext()\n").partition("¦")
-    assert gather(snapshot(before + behind, len(before)), Window()).suffix == "\nnext()\n"
+    assert gather(snapshot(before + behind, len(before)), DEFAULT_WINDOW).suffix == "\nnext()\n"
 
 
 def test_code_behind_the_cursor_is_seen() -> None:
-    assert gather(snapshot("f(bar)\nnext()\n", 2), Window()).suffix == "bar)\nnext()\n"
-    assert gather(snapshot("f() + g()\n", 2), Window()).suffix == ") + g()\n"
-    assert gather(snapshot("f()\n}\n", 2), Window()).suffix.strip(CLOSING) == ""
+    assert gather(snapshot("f(bar)\nnext()\n", 2), DEFAULT_WINDOW).suffix == "bar)\nnext()\n"
+    assert gather(snapshot("f() + g()\n", 2), DEFAULT_WINDOW).suffix == ") + g()\n"
+    assert gather(snapshot("f()\n}\n", 2), DEFAULT_WINDOW).suffix.strip(CLOSING) == ""
 
 
 @pytest.mark.parametrize("where", [0, 1])
@@ -71,7 +80,7 @@ def test_a_window_costs_the_same_in_a_large_file(where: int) -> None:
     large = snapshot(text, where * (len(text) - 20))
     started = time.perf_counter()
     for _ in range(1000):
-        gather(large, Window())
+        gather(large, DEFAULT_WINDOW)
     assert time.perf_counter() - started < 1.0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ghostdraft.completion.buffers import MOST_BLOCK, MOST_NEW, MOST_TYPED, Buffers, blocks
+from ghostdraft.completion.buffers import MOST_BLOCK, MOST_KNOWN, MOST_NEW, MOST_TYPED, Buffers, blocks
 from ghostdraft.completion.context import Window
 from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
@@ -248,6 +248,25 @@ def test_a_cold_start_does_not_tokenise_everything_at_once() -> None:
     text = "".join(f"name_{i} = {i}\n" for i in range(20_000))
     Buffers(tokenizer).tokens(Snapshot("file:///a", 1, "python", text, len(text) // 2))
     assert tokenizer.characters <= MOST_NEW
+
+
+def test_the_blocks_of_documents_long_gone_are_forgotten() -> None:
+    tokenizer, text = CountingTokenizer(), "".join(f"value_{i} = {i}\n" for i in range(1500))
+    buffers, first = Buffers(tokenizer), Snapshot("file:///0", 1, "python", text, 0)
+
+    def cost(snapshot: Snapshot) -> int:
+        """Code points that had to be tokenised."""
+        before = tokenizer.characters
+        buffers.tokens(snapshot)
+        return tokenizer.characters - before
+
+    assert cost(first) == len(text)
+    for number in range(MOST_KNOWN // len(text) - 1):
+        cost(replace(first, text=text.replace("value", f"v{number:04}")))
+    assert cost(first) == 0
+    for number in range(MOST_KNOWN // len(text) + 1):
+        cost(replace(first, text=text.replace("value", f"w{number:04}")))
+    assert cost(first) == len(text)
 
 
 def test_blocks_are_the_text() -> None:

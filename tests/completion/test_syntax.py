@@ -156,6 +156,17 @@ def test_memory_is_bounded_whatever_is_opened() -> None:
     assert trees.read(Snapshot("file:///b", 1, "unknown", "x", 0)) is None
 
 
+def test_the_trees_of_long_documents_are_few() -> None:
+    trees, text = Trees(most=1000), "x = 1\n" * 50
+    for i in range(20):
+        trees.parse(snapshot(text, uri=f"file:///{i}"))
+        assert len(trees) == min(i + 1, 1000 // len(text))
+    assert trees.parse(snapshot(text * 10, uri="file:///long")) is not None
+    assert len(trees) == 1
+    trees.parse(snapshot("x", uri="file:///short"))
+    assert len(trees) == 1
+
+
 def test_a_long_document_is_parsed_around_the_cursor_only() -> None:
     line = "x = (1, 'é')\n"
     text = line * (3 * syntax.MOST_BEFORE // len(line))

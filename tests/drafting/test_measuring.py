@@ -89,11 +89,16 @@ def test_behind_a_long_text_nothing_is_read_first(clock: Clock) -> None:
     assert len(model.passes) == ROUNDS * len(PROBES)
 
 
-def test_a_cache_that_is_fuller_than_half_is_left_alone(clock: Clock) -> None:
+def test_a_cache_that_has_no_room_for_the_widest_pass_is_left_alone(clock: Clock) -> None:
     model = TimedModel(clock, line, context=1000)
-    model.kept, model.length = (1,) * 501, 501
-    assert Measuring(model).go_on(never) is None
+    model.kept, model.length = (1,) * 937, 937
+    measuring = Measuring(model)
+    assert measuring.go_on(never) is None
     assert model.passes == []
+    model.kept, model.length = (1,) * 936, 936
+    costs = measuring.go_on(never)
+    assert costs is not None
+    assert costs.context == 936
 
 
 @pytest.mark.parametrize("context", [2, 40, 300])

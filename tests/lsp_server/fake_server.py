@@ -40,7 +40,7 @@ class Deaf(FakeEngine):
 ENGINES = {"printing": Printing, "failing": Failing, "deaf": Deaf, "echo": FakeEngine}
 
 
-def load(_model: str, _drafter: str) -> Engine:
+def load(_model: str, _drafter: str, _context: int) -> Engine:
     engine: Engine = ENGINES[sys.argv[1]]()
     if isinstance(engine, FakeEngine):
         engine.gate.set()

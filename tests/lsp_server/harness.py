@@ -34,7 +34,7 @@ class Harness:
     ) -> None:
         self.engine = engine or FakeEngine()
         self.sent: list[Message] = []
-        self.server = Server(Settings(Read()), (), load or (lambda _model, _drafter: self.engine), pull, self._write)
+        self.server = Server(Settings(Read()), (), load or (lambda *_: self.engine), pull, self._write)
         self._ids = itertools.count(1)
 
     def _write(self, body: bytes) -> None:

@@ -166,7 +166,7 @@ def test_a_document_that_was_opened_before_the_model_was_there_is_read_once_it_i
         loop = asyncio.get_running_loop()
         engine = FakeEngine()
 
-        def load(_model: str, _drafter: str) -> FakeEngine:
+        def load(_model: str, _drafter: str, _context: int) -> FakeEngine:
             asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
             return engine
 

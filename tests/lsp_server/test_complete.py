@@ -42,7 +42,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, engine: object, *arguments: str) -> Result:
-    monkeypatch.setattr(command, "load_engine", lambda _model, _drafter: engine)
+    monkeypatch.setattr(command, "load_engine", lambda *_: engine)
     return CliRunner().invoke(app, ["complete", *arguments])
 
 
@@ -194,7 +194,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 ) -> None:
     here: list[str] = []
 
-    def load(model: str, _drafter: str) -> Answering:
+    def load(model: str, _drafter: str, _context: int) -> Answering:
         if not here:
             raise ModelNotFound(f"{model} is not on this disk yet. Fetch it: ghostdraft models pull {model}")
         return Answering("pulled")
@@ -211,7 +211,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 
 
 def test_damaged_weights_are_one_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_model: str, _drafter: str) -> Answering:
+    def load(_model: str, _drafter: str, _context: int) -> Answering:
         raise WeightsCorrupt("The weights are cut off. Fetch them again.")
 
     monkeypatch.setattr(command, "load_engine", load)

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from ghostdraft.completion.types import Edit
 from ghostdraft.lsp_server import convert
-from ghostdraft.lsp_server.documents import MAX_LOGGED_EDITS, Document, Documents, Point, UnknownDocument, split_lines
+from ghostdraft.lsp_server.documents import (
+    MAX_LOGGED_EDITS,
+    MOST_LEFT,
+    Document,
+    Documents,
+    Point,
+    UnknownDocument,
+    split_lines,
+)
 from ghostdraft.lsp_server.protocol import ContentChange, Position, Range
 
 WHITE = [" ", "\t", "\n", "\r\n", "\r", "\u2028", "\u0085", "\f", "\v", "\x1c", "\ufeff"]
@@ -161,6 +169,15 @@ def test_other_documents_come_most_recently_edited_first() -> None:
     documents.close("c")
     with pytest.raises(UnknownDocument, match="didOpen"):
         documents.get("c")
+
+
+def test_where_the_user_was_in_documents_closed_long_ago_is_forgotten() -> None:
+    documents = Documents()
+    for number in range(MOST_LEFT + 1):
+        documents.open(f"file:///{number}", "python", 1, "text").cursor = 3
+        documents.close(f"file:///{number}")
+    assert documents.open("file:///0", "python", 1, "text").cursor is None
+    assert documents.open("file:///1", "python", 1, "text").cursor == 3
 
 
 @pytest.mark.parametrize("line", LARGE)

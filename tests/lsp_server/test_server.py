@@ -241,15 +241,15 @@ def test_who_waits_for_a_model_that_is_exchanged_waits_for_the_next() -> None:
         loop = asyncio.get_running_loop()
         engine = open_gate()
 
-        def load(model: str, _drafter: str) -> FakeEngine:
+        def load(model: str, _drafter: str, _context: int) -> FakeEngine:
             asyncio.run_coroutine_threadsafe(gates[model].wait(), loop).result()
             return engine
 
         host = ModelHost(load, lambda _status: None)
-        host.load("a", "none")
+        host.load("a", "none", 2048)
         waiting = asyncio.create_task(host.ready())
         await asyncio.sleep(0.01)
-        host.load("b", "none")
+        host.load("b", "none", 2048)
         gates["a"].set()
         await asyncio.sleep(0.05)
         assert not waiting.done()
@@ -265,7 +265,7 @@ def test_automatic_is_answered_with_null_while_loading_and_invoked_waits() -> No
         loop = asyncio.get_running_loop()
         engine = open_gate()
 
-        def load(_model: str, _drafter: str) -> FakeEngine:
+        def load(_model: str, _drafter: str, _context: int) -> FakeEngine:
             asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
             return engine
 
@@ -290,7 +290,7 @@ class GpuModels:
         self.told: list[Status] = []
         self.host = ModelHost(self._load, self.told.append, patience)
 
-    def _load(self, _model: str, _drafter: str) -> FakeEngine:
+    def _load(self, _model: str, _drafter: str, _context: int) -> FakeEngine:
         engine = open_gate()
         engine.on_gpu = True
         self.made.append(engine)
@@ -311,7 +311,7 @@ class GpuModels:
 def test_an_idle_model_gives_the_gpus_memory_back_and_the_next_request_loads_it_again() -> None:
     async def scenario() -> None:
         models = GpuModels(patience=0.02)
-        models.host.load("a", "none")
+        models.host.load("a", "none", 2048)
         assert await models.complete() == "a"
         await models.rested()
         assert models.told[-1] == Status(State.READY, "a", RESTING)
@@ -325,7 +325,7 @@ def test_an_idle_model_gives_the_gpus_memory_back_and_the_next_request_loads_it_
 def test_requests_keep_a_model_awake() -> None:
     async def scenario() -> None:
         models = GpuModels(patience=0.3)
-        models.host.load("a", "none")
+        models.host.load("a", "none", 2048)
         for _ in range(8):
             await models.complete()
             await asyncio.sleep(0.06)
@@ -337,10 +337,10 @@ def test_requests_keep_a_model_awake() -> None:
 def test_a_model_never_asked_rests_too_and_one_on_the_cpu_never_does() -> None:
     async def scenario() -> None:
         models, on_cpu = GpuModels(patience=0.02), open_gate()
-        models.host.load("a", "none")
+        models.host.load("a", "none", 2048)
         await models.host.ready()
-        host = ModelHost(lambda _model, _drafter: on_cpu, lambda _status: None, patience=0.01)
-        host.load("a", "none")
+        host = ModelHost(lambda *_: on_cpu, lambda _status: None, patience=0.01)
+        host.load("a", "none", 2048)
         await models.rested()
         await asyncio.sleep(0.05)
         assert not on_cpu.closed
@@ -351,8 +351,8 @@ def test_a_model_never_asked_rests_too_and_one_on_the_cpu_never_does() -> None:
 def test_a_model_that_is_exchanged_or_switched_off_leaves_the_gpu() -> None:
     async def scenario() -> None:
         models = GpuModels(patience=60)
-        for leave in (lambda: models.host.load("b", "none"), models.host.unload):
-            models.host.load("a", "none")
+        for leave in (lambda: models.host.load("b", "none", 2048), models.host.unload):
+            models.host.load("a", "none", 2048)
             await models.host.ready()
             left = models.made[-1]
             leave()
@@ -386,7 +386,7 @@ def test_a_waiting_request_can_be_cancelled_while_the_model_loads() -> None:
         gate = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def load(_model: str, _drafter: str) -> FakeEngine:
+        def load(_model: str, _drafter: str, _context: int) -> FakeEngine:
             asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
             return FakeEngine()
 
@@ -592,7 +592,7 @@ class Absent:
         self.pulled: list[str] = []
         self.fails = False
 
-    def load(self, model: str, _drafter: str) -> FakeEngine:
+    def load(self, model: str, _drafter: str, _context: int) -> FakeEngine:
         if model not in self.pulled:
             raise ModelNotFound(f"{model} is not on this disk yet. Fetch it: ghostdraft models pull {model}")
         return open_gate()
@@ -696,10 +696,10 @@ def test_an_unknown_model_is_told_and_not_offered() -> None:
 
 def test_changed_settings_exchange_the_model_and_off_unloads_it() -> None:
     async def scenario() -> None:
-        loaded: list[tuple[str, str]] = []
+        loaded: list[tuple[str, str, int]] = []
 
-        def load(model: str, drafter: str) -> FakeEngine:
-            loaded.append((model, drafter))
+        def load(model: str, drafter: str, context: int) -> FakeEngine:
+            loaded.append((model, drafter, context))
             return open_gate()
 
         harness = Harness(load=load)
@@ -709,10 +709,12 @@ def test_changed_settings_exchange_the_model_and_off_unloads_it() -> None:
             {"ghostdraft": {"model": "tiny"}},
             {"ghostdraft": {"model": "tiny", "max_tokens": 5}},
             {"drafter": "none"},
+            {"drafter": "none", "context": 8192},
         ):
             harness.notify("workspace/didChangeConfiguration", {"settings": settings})
             await harness.ready()
-        assert loaded == [("starter", "ngram"), ("tiny", "ngram"), ("starter", "none")]
+        expected = [("starter", "ngram", 2048), ("tiny", "ngram", 2048), ("starter", "none", 2048)]
+        assert loaded == [*expected, ("starter", "none", 8192)]
         off = {"settings": {"languages": {"default": {"trigger": Trigger.OFF}}}}
         harness.notify("workspace/didChangeConfiguration", off)
         assert harness.notifications("ghostdraft/status")[-1]["state"] == "off"
@@ -751,12 +753,12 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
     async def scenario() -> None:
         loaded = []
 
-        def load(model: str, drafter: str) -> FakeEngine:
-            loaded.append((model, drafter))
+        def load(model: str, drafter: str, context: int) -> FakeEngine:
+            loaded.append((model, drafter, context))
             return open_gate()
 
         (tmp_path / ".ghostdraft.toml").write_text(
-            'model = "evil"\ndrafter = "none"\nexclude = ["*.gen.py"]\npath = "/bin/sh"\n'
+            'model = "evil"\ndrafter = "none"\ncontext = 512\nexclude = ["*.gen.py"]\npath = "/bin/sh"\n'
             "[languages.python]\nbudget_ms = 60000\nmax_tokens = 3\n"
         )
         harness = Harness(load=load)
@@ -764,9 +766,9 @@ def test_a_workspace_can_only_tighten(tmp_path: Path) -> None:
         workspace = {"model": "evil", "languages": {"python": {"max_tokens": 1000}}}
         await harness.start({"workspace": workspace}, workspaceFolders=[folder])
         await harness.ready()
-        assert loaded == [("starter", "ngram")]
+        assert loaded == [("starter", "ngram", 2048)]
         (message,) = [params["message"] for params in harness.notifications("window/showMessage")]
-        assert message.count("\n") == 6
+        assert message.count("\n") == 7
         options = harness.server._settings.options(tmp_path / "a.py")
         assert options.budgets.of("python").max_tokens == 3
         assert options.budgets.of("python").budget_ms == options.budgets.default.budget_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ghostdraft.lsp_server.setting_sources import (
     read_user_file,
     read_workspace_file,
 )
-from ghostdraft.lsp_server.settings import Settings, user_settings
+from ghostdraft.lsp_server.settings import MOST_RESOLVED, Options, Settings, user_settings
 
 ELSEWHERE = Path("/elsewhere/a.py")
 
@@ -39,7 +40,7 @@ def write_workspace(root: Path, text: str) -> None:
 
 def test_defaults() -> None:
     options = settings_of({}).options()
-    assert (options.model, options.drafter) == ("starter", "ngram")
+    assert (options.model, options.drafter, options.context) == ("starter", "ngram", 2048)
     assert options.budgets.of("python") == options.budgets.default
     assert options.budgets.default.trigger is Trigger.AUTO
     assert {setting.origin for setting in options.settings.values()} == {"default"}
@@ -89,6 +90,8 @@ def test_a_folder_cannot_choose_the_model() -> None:
         ({"model": 3}, "`model` must be the name of a model, not 3"),
         ({"model": ""}, "`model`"),
         ({"drafter": "magic"}, '`drafter` must be one of "none", "ngram", not "magic"'),
+        ({"context": 511}, "`context` must be a whole number from 512 to 32768, not 511"),
+        ({"context": 32_769}, "`context`"),
         ({"max_tokens": 0}, "`max_tokens` must be a whole number from 1 to 1024, not 0"),
         ({"max_tokens": True}, "not true"),
         ({"max_tokens": 3.5}, "not 3.5"),
@@ -218,6 +221,15 @@ def test_a_pipe_in_place_of_a_settings_file_is_not_opened(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / ".ghostdraft.toml")
     (problem,) = settings_of({}).add_folder(tmp_path)
     assert "plain file" in problem
+
+
+def test_what_holds_for_paths_is_remembered_for_so_many_only() -> None:
+    settings = settings_of({})
+    for number in range(2 * MOST_RESOLVED):
+        settings.options(Path(f"/srv/{number}.py"))
+    gc.collect()
+    assert sum(isinstance(known, Options) for known in gc.get_objects()) <= MOST_RESOLVED + 100
+    assert settings.options(Path("/srv/0.py")) is settings.options(Path("/srv/0.py"))
 
 
 def test_every_drafter_can_be_chosen() -> None:
