@@ -21,7 +21,7 @@ import numpy as np
 import typer
 
 from ghostdraft.benchmarks.lsp_client import ServerEnded
-from ghostdraft.benchmarks.process import Held, cpu_seconds, held
+from ghostdraft.benchmarks.process import Held, cpu_seconds, held, most_resident
 from ghostdraft.benchmarks.report import Bar, machine_line, print_table
 from ghostdraft.benchmarks.typist import TYPED, Typist, document, serving
 
@@ -58,7 +58,7 @@ def weigh(model: str, completions: int, bar: Bar) -> dict[str, Any]:
         held_at[f"{completions:,} completions"] = growth[-1].held
         return {
             "held": {station: asdict(one) for station, one in held_at.items()},
-            "most_resident": max(one.held.resident for one in growth),
+            "most_resident": most_resident(typist.pid),
             "anonymous_per_1000": slope(growth[len(growth) // 2 :]),
             "cpu_seconds_at_rest": rests(typist),
         }
@@ -134,7 +134,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def notes(result: Mapping[str, Any]) -> Iterator[str]:
     model, grown = result["model"], result["anonymous_per_1000"]
-    yield f"{model}: at most {result['most_resident'] / 1e6:.0f} MB were resident. {_in_words(grown)}"
+    yield f"{model}: at most {result['most_resident'] / 1e6:.0f} MB were resident at any moment. {_in_words(grown)}"
     rest = ", ".join(f"{1e3 * seconds:.1f} ms after {name}" for name, seconds in result["cpu_seconds_at_rest"].items())
     yield f"{model}: processor time in {WATCHED:.0f} s, from {REST:.0f} s after the last key on: {rest}."
 

@@ -30,6 +30,14 @@ def held(pid: int) -> Held:
     return Held(sizes["Rss"], sizes["Pss"], sizes["Anonymous"])
 
 
+def most_resident(pid: int) -> int:
+    """The most bytes that were resident at any moment; elsewhere than on Linux, those that are now."""
+    if sys.platform != "linux":
+        return held(pid).resident
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(KIB * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
 def cpu_seconds(pid: int) -> float:
     """Processor time of all threads that it has now: to the nanosecond on Linux, elsewhere in the system's ticks."""
     if sys.platform != "linux":

@@ -12,7 +12,7 @@ import pytest
 
 from ghostdraft.benchmarks import memory
 from ghostdraft.benchmarks.memory import CONTEXT, Growth
-from ghostdraft.benchmarks.process import Held, cpu_seconds, held
+from ghostdraft.benchmarks.process import Held, cpu_seconds, held, most_resident
 from ghostdraft.benchmarks.report import Bar
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell it")
@@ -29,6 +29,8 @@ def test_anonymous_memory_is_told_from_all_that_is_resident() -> None:
     assert after.shared_out is not None
     assert after.anonymous - before.anonymous == pytest.approx(block.nbytes, abs=2 * MB)
     assert after.anonymous < after.shared_out <= after.resident
+    del block
+    assert most_resident(os.getpid()) >= after.resident - 2 * MB
 
 
 def test_processor_time_is_that_of_the_process() -> None:
