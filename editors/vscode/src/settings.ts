@@ -27,6 +27,7 @@ type Languages = Readonly<Record<string, unknown>>;
 export interface ServerOptions {
   readonly model?: string;
   readonly drafter?: string;
+  readonly context?: number;
   readonly max_tokens?: number;
   readonly languages?: Languages;
   readonly workspace?: { readonly languages: Languages };
@@ -41,17 +42,20 @@ export function readSettings(inspect: Inspect): Settings {
   };
 }
 
-/** Two settings that need another process, not just a word to the one that runs. */
+/** Whether they need another process, not just a word to the one that runs. */
 export function needsRestart(before: Settings, after: Settings): boolean {
-  const process = ({ launch, server }: Settings) => JSON.stringify([launch, server.model, server.drafter]);
+  const process = ({ launch, server: { model, drafter, context } }: Settings) =>
+    JSON.stringify([launch, model, drafter, context]);
   return process(before) !== process(after);
 }
 
 function serverOptions(user: (key: string) => unknown, workspaceLanguages: unknown): ServerOptions {
-  const [model, drafter, maxTokens, languages] = ["model", "drafter", "maxTokens", "languages"].map(user);
+  const [model, drafter, languages] = ["model", "drafter", "languages"].map(user);
+  const [context, maxTokens] = ["context", "maxTokens"].map(user);
   return {
     ...(text(model) && { model: text(model) }),
     ...(text(drafter) && drafter !== "default" && { drafter: text(drafter) }),
+    ...(typeof context === "number" && { context }),
     ...(typeof maxTokens === "number" && { max_tokens: maxTokens }),
     ...(isFilled(languages) && { languages }),
     ...(isFilled(workspaceLanguages) && { workspace: { languages: workspaceLanguages } }),

@@ -20,10 +20,12 @@ test("what the user set reaches the server under config.toml's keys", () => {
   const { server } = settings({
     model: { globalValue: " tiny " },
     drafter: { globalValue: "none" },
+    context: { globalValue: 4096 },
     maxTokens: { globalValue: 32 },
     languages: { globalValue: { python: { budget_ms: 300 } } },
   });
-  const expected = { model: "tiny", drafter: "none", max_tokens: 32, languages: { python: { budget_ms: 300 } } };
+  const languages = { python: { budget_ms: 300 } };
+  const expected = { model: "tiny", drafter: "none", context: 4096, max_tokens: 32, languages };
   assert.deepEqual(server, expected);
 });
 
@@ -48,16 +50,18 @@ test("a workspace may switch off, and never on", () => {
 test("a value of the wrong type counts as not set", () => {
   const read = settings({
     path: { globalValue: 7 },
+    context: { globalValue: "all" },
     maxTokens: { globalValue: "many" },
     languages: { globalValue: [] },
   });
   assert.deepEqual(read, settings({}));
 });
 
-test("another program, model or drafter needs another process; a budget does not", () => {
+test("another program, model, drafter or context needs another process; a budget does not", () => {
   const before = settings({ model: { globalValue: "tiny" } });
   const budget = settings({ model: { globalValue: "tiny" }, languages: { globalValue: { go: { budget_ms: 90 } } } });
   assert.equal(needsRestart(before, budget), false);
   for (const key of ["model", "drafter", "path", "interpreter"])
     assert.equal(needsRestart(before, settings({ [key]: { globalValue: "other" } })), true, key);
+  assert.equal(needsRestart(before, settings({ model: { globalValue: "tiny" }, context: { globalValue: 512 } })), true);
 });
