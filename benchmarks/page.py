@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import contexts, memory, peers, replay_table
+from ghostdraft.benchmarks import contexts, memory, passes, peers, replay_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -90,8 +90,7 @@ def _passes(result: Any) -> Rows:
 
 
 def _passes_notes(result: Any) -> Iterable[str]:
-    low, high = result["ours_8_rows_over_1_quartiles"]
-    yield f"{result['model']}: 8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f})."
+    yield from (f"{result['model']}: {sentence}" for sentence in passes.said(result))
     yield result["peer"]
     yield result["machine"]
 

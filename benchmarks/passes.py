@@ -4,8 +4,8 @@
 
 llama.cpp is compiled for this machine (`llama_build`). Of the file and its Q8_0, with and without flash attention, the
 fastest stands for it, chosen anew for each measure. In each round one engine is timed, then the other; a ratio is the
-median over the rounds. The two never run at the same time. Of our 8 rows and our one row each pair of turns follows at
-once, as the machine's pace changes.
+median over the rounds. The two never run at the same time. Our 8 rows, our one row and its floor, reading the weights
+once and doing nothing with them, follow each other at once, as the machine's pace changes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Annotated, Any
 import typer
 
 from ghostdraft.benchmarks import llama_build
+from ghostdraft.benchmarks.bandwidth import Weights
 from ghostdraft.benchmarks.decode import quartiles
 from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.llama_peer import Llama
@@ -43,7 +44,6 @@ PREFILL = "cold prefill, a token"
 COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
 
 Pair = tuple[float, float]  # milliseconds, ours and theirs
-Quartiles = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,24 @@ class _Never:
         return False
 
 
-def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[Comparison], Quartiles]:
-    """Each measure once a round; and how much longer our 8 rows take than our one row, three times a round."""
+@dataclass(slots=True)
+class Within:
+    """Ratios of our own times, three of each a round."""
+
+    wider: list[float]  # 8 rows over one row
+    above: list[float]  # one row over its floor
+    bandwidth: list[float]  # bytes a second
+
+    def take(self, ours: Ours, weights: Weights) -> None:
+        for _ in range(3):
+            eight, one, floor = ours.step(8), ours.step(1), min(weights.seconds() for _ in range(BURST))
+            self.wider.append(eight / one)
+            self.above.append(one / (1e3 * floor))
+            self.bandwidth.append(weights.bytes / floor)
+
+
+def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Bar) -> tuple[list[Comparison], Within]:
+    """Each measure once a round."""
     prompt = code(loaded)
     ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
     ours.prefill()
@@ -124,14 +140,14 @@ def compare(loaded: Loaded, llama: Llama, rounds: int, bar: Bar) -> tuple[list[C
     for rows in WIDTHS:
         turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
     pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
-    wider: list[float] = []
+    within = Within([], [], [])
     for done in range(rounds):
         for measure, (our_turn, their_turn) in turns.items():
             bar.show(done, rounds, measure)
             pairs[measure].append(_pair(our_turn, their_turn))
-        wider += [ours.step(8) / ours.step(1) for _ in range(3)]
+        within.take(ours, weights)
     compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
-    return compared, quartiles(wider)
+    return compared, within
 
 
 def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
@@ -166,13 +182,16 @@ def report(name: str, rounds: int) -> dict[str, Any]:
     build = llama_build.native()
     loaded = load(name, "cpu", CONTEXT, THREADS)
     with Llama(*files(name), CONTEXT, THREADS, build.environment) as llama, Bar(name) as bar:
-        found, wider = compare(loaded, llama, rounds, bar)
+        weights = Weights(Store().find(name).cpu_weights, THREADS)
+        found, within = compare(loaded, llama, weights, rounds, bar)
         compiled = llama.ask("system")
     return {
         "model": name,
         "comparisons": [asdict(one) for one in found],
-        "ours_8_rows_over_1": wider[1],
-        "ours_8_rows_over_1_quartiles": (wider[0], wider[2]),
+        "ours_8_rows_over_1": quartiles(within.wider),
+        "ours_1_row_over_floor": quartiles(within.above),
+        "weights_mb": weights.bytes / 1e6,
+        "bandwidth_gb": statistics.median(within.bandwidth) / 1e9,
         "peer": f"{build.about}, {compiled}",
         "machine": machine_line(loaded.model),
     }
@@ -191,13 +210,18 @@ def show(result: dict[str, Any]) -> None:
         )
         for one in result["comparisons"]
     ]  # fmt: skip
-    low, high = result["ours_8_rows_over_1_quartiles"]
-    notes = (
-        f"8 rows take {result['ours_8_rows_over_1']:.2f} times one row ({low:.2f} to {high:.2f})",
-        result["peer"],
-        result["machine"],
-    )
+    notes = (*said(result), result["peer"], result["machine"])
     print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+
+
+def said(result: dict[str, Any]) -> Sequence[str]:
+    """What our own times say of each other."""
+    wider, above = (
+        f"{{}} takes {middle:.2f} times {{}} ({low:.2f} to {high:.2f})"
+        for low, middle, high in (result["ours_8_rows_over_1"], result["ours_1_row_over_floor"])
+    )
+    reading = f"{result['weights_mb']:.0f} MB of weights at {result['bandwidth_gb']:.1f} GB/s"
+    return wider.format("a pass over 8 rows", "one over one row"), above.format("that", f"its floor, {reading}")
 
 
 def main(

@@ -31,7 +31,7 @@ RESERVED = {
     "rich": ("lsp_server/", "benchmarks/"),
     "tree_sitter": ("completion/syntax.py", "benchmarks/"),
     "tokenizers": ("models/",),
-    "safetensors": ("models/",),
+    "safetensors": ("models/", "benchmarks/"),
     "gguf": ("models/",),
     "huggingface_hub": ("models/",),
     "transformers": ("models/", "benchmarks/"),
