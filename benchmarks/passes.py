@@ -36,6 +36,7 @@ from ghostdraft.models.types import ModelError
 
 PROMPT = 1200  # tokens
 WIDTHS = (1, 4, 8, 16)  # rows of a pass
+TURNS = 3  # a round, of what is held against our own
 BURST = 6  # passes of one engine before the other's turn; the first only warms up
 CONTEXT = 2048
 THREADS = 2
@@ -74,6 +75,10 @@ class Ours:
         for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
             pass
         return _since(start) / len(self._prompt)
+
+    def forget(self) -> None:
+        """No prompt stands before the next passes."""
+        self._decoder.forget()
 
     def step(self, rows: int) -> float:
         """A pass over so many rows behind the prompt, logits of each; they are not kept."""
@@ -117,18 +122,26 @@ class _Never:
 
 @dataclass(slots=True)
 class Within:
-    """Ratios of our own times, three of each a round."""
+    """Ratios of our own times."""
 
     wider: list[float]  # 8 rows over one row
     above: list[float]  # one row over its floor
+    bare: list[float]  # the same behind no text, whose keys and values have to be read too
     bandwidth: list[float]  # bytes a second
 
     def take(self, ours: Ours, weights: Weights) -> None:
-        for _ in range(3):
-            eight, one, floor = ours.step(8), ours.step(1), min(weights.seconds() for _ in range(BURST))
-            self.wider.append(eight / one)
-            self.above.append(one / (1e3 * floor))
-            self.bandwidth.append(weights.bytes / floor)
+        one = ours.step(1)
+        self.wider.append(ours.step(8) / one)
+        self.above.append(one / self._floor(weights))
+
+    def take_bare(self, ours: Ours, weights: Weights) -> None:
+        self.bare.append(ours.step(1) / self._floor(weights))
+
+    def _floor(self, weights: Weights) -> float:
+        """Milliseconds."""
+        seconds = min(weights.seconds() for _ in range(BURST))
+        self.bandwidth.append(weights.bytes / seconds)
+        return 1e3 * seconds
 
 
 def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Bar) -> tuple[list[Comparison], Within]:
@@ -140,12 +153,16 @@ def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Ba
     for rows in WIDTHS:
         turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
     pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
-    within = Within([], [], [])
+    within = Within([], [], [], [])
     for done in range(rounds):
         for measure, (our_turn, their_turn) in turns.items():
             bar.show(done, rounds, measure)
             pairs[measure].append(_pair(our_turn, their_turn))
-        within.take(ours, weights)
+        for _ in range(TURNS):
+            within.take(ours, weights)
+    ours.forget()
+    for _ in range(TURNS * rounds):
+        within.take_bare(ours, weights)
     compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
     return compared, within
 
@@ -190,6 +207,7 @@ def report(name: str, rounds: int) -> dict[str, Any]:
         "comparisons": [asdict(one) for one in found],
         "ours_8_rows_over_1": quartiles(within.wider),
         "ours_1_row_over_floor": quartiles(within.above),
+        "ours_1_bare_row_over_floor": quartiles(within.bare),
         "weights_mb": weights.bytes / 1e6,
         "bandwidth_gb": statistics.median(within.bandwidth) / 1e9,
         "peer": f"{build.about}, {compiled}",
@@ -216,12 +234,14 @@ def show(result: dict[str, Any]) -> None:
 
 def said(result: dict[str, Any]) -> Sequence[str]:
     """What our own times say of each other."""
-    wider, above = (
-        f"{{}} takes {middle:.2f} times {{}} ({low:.2f} to {high:.2f})"
-        for low, middle, high in (result["ours_8_rows_over_1"], result["ours_1_row_over_floor"])
+    wider, above, bare = (
+        f"{middle:.2f} times ({low:.2f} to {high:.2f})"
+        for low, middle, high in (
+            result[f"ours_{ratio}"] for ratio in ("8_rows_over_1", "1_row_over_floor", "1_bare_row_over_floor")
+        )
     )
-    reading = f"{result['weights_mb']:.0f} MB of weights at {result['bandwidth_gb']:.1f} GB/s"
-    return wider.format("a pass over 8 rows", "one over one row"), above.format("that", f"its floor, {reading}")
+    floor = f"{result['weights_mb']:.0f} MB of weights, which are read at {result['bandwidth_gb']:.1f} GB/s"
+    return f"8 rows take {wider} one row", f"one row takes {above} its floor, behind no text {bare}: {floor}"
 
 
 def main(

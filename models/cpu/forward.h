@@ -389,16 +389,18 @@ static void NAME(attend)(Engine *e, int member, int layer, int kv, int row, int 
   }
 }
 
-// Units: a few rows and a few heads of a key head, as many of each as leave work for every member.
+// Units: a few rows and the heads of a key head, whose keys are then read once for all. At the end, where not every member
+// would get one, the first half of the heads is a unit and the rest another.
 static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
   const Config *c = &e->config;
   int group = c->heads / c->kv_heads, heads = group < ATTEND_HEADS ? group : ATTEND_HEADS, rows = m < ATTEND_ROWS ? m : ATTEND_ROWS;
-  while (rows > 1 && (m + rows - 1) / rows * c->kv_heads < 2 * me->team->size) rows = (rows + 1) / 2;
-  if (m * c->kv_heads < 2 * me->team->size) heads = (heads + 1) / 2;
-  int pieces = (group + heads - 1) / heads, tiles = (m + rows - 1) / rows;
-  PHASE(me, tiles * c->kv_heads * pieces, unit, {
-    int row = unit / pieces / c->kv_heads * rows, kv = unit / pieces % c->kv_heads, first = unit % pieces * heads;
-    NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first, group - first < heads ? group - first : heads);
+  while (rows > 1 && (m + rows - 1) / rows * c->kv_heads < me->team->size) rows = (rows + 1) / 2;
+  int pieces = (group + heads - 1) / heads, units = (m + rows - 1) / rows * c->kv_heads * pieces, whole = units - units % me->team->size;
+  PHASE(me, 2 * units - whole, unit, {
+    int index = unit < whole ? unit : (whole + unit) / 2, row = index / pieces / c->kv_heads * rows, kv = index / pieces % c->kv_heads;
+    int first = index % pieces * heads, count = group - first < heads ? group - first : heads, half = unit < whole ? count : (count + 1) / 2;
+    int before = unit >= whole && (unit - whole) % 2 ? half : 0, taken = before ? count - half : half;
+    if (taken) NAME(attend)(e, me->index, layer, kv, row, m - row < rows ? m - row : rows, kv * group + first + before, taken);
   });
 }
 
