@@ -12,7 +12,7 @@ prompt or the output is worth more than one in a buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -46,11 +46,6 @@ class Block:
         for n in sizes:
             grams = zip(*(token_ids[i:] for i in range(n)), strict=False)
             self.follows.update(zip(grams, range(n, len(token_ids)), strict=False))
-
-    def places(self, gram: Gram) -> Iterator[int]:
-        """The positions of what followed the gram, the latest first: the last one only."""
-        if position := self.follows.get(gram):  # never 0: the gram stands before it
-            yield position
 
 
 class GrowingBlock:
@@ -163,18 +158,20 @@ class NgramDrafter:
 
     def _matches(self, opening: Opening) -> Iterator[Match]:
         """Where the last n written tokens stood before, and what fits `opening` behind them; the longest n first."""
-        blocks: list[Block | GrowingBlock] = [self._written, *self._blocks.values()]
         for n in self._sizes:
             gram = tuple(self._written.tokens[-n:])
-            for block in blocks:
-                found = ((place, self._following(block, place)) for place in islice(block.places(gram), MOST_PLACES))
-                fitting = ((place, tokens) for place, tokens in found if opening.fits(tokens))
-                for place, tokens in islice(fitting, LATEST):
-                    same = _same_before(self._written.tokens, block.tokens, place, len(CHANCES_WRITTEN))
-                    yield Match(n, same, tokens, block is self._written)
+            places = islice(self._written.places(gram), MOST_PLACES)
+            yield from islice(self._fitting(n, self._written, places, opening), LATEST)
+            for block in self._blocks.values():
+                if place := block.follows.get(gram):  # never 0: the gram stands before it
+                    yield from self._fitting(n, block, (place,), opening)
 
-    def _following(self, block: Block | GrowingBlock, place: int) -> Sequence[int]:
-        return block.tokens[place : place + self._draft_length]
+    def _fitting(self, n: int, block: Block | GrowingBlock, places: Iterable[int], opening: Opening) -> Iterator[Match]:
+        for place in places:
+            tokens = block.tokens[place : place + self._draft_length]
+            if opening.fits(tokens):
+                same = _same_before(self._written.tokens, block.tokens, place, len(CHANCES_WRITTEN))
+                yield Match(n, same, tokens, block is self._written)
 
 
 def _same_before(written: Sequence[int], tokens: Sequence[int], position: int, most: int) -> int:
