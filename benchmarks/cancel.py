@@ -11,28 +11,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import psutil
 import typer
 
+from ghostdraft.benchmarks.local_server import LocalServer
 from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.completion.decode import Decoder, Step
 from ghostdraft.completion.engine import Engine
 from ghostdraft.drafting.ngram import NgramDrafter
-from ghostdraft.lsp_server.server import Server
-from ghostdraft.lsp_server.setting_sources import Read
-from ghostdraft.lsp_server.settings import Settings
 from ghostdraft.models.load import Loaded, load
-from ghostdraft.models.progress import Watch
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import ModelError
 
@@ -95,55 +92,37 @@ class Bench:
         self._text = text
         engine = Engine(loaded, NgramDrafter(), Sampling.GREEDY)
         self._decoder = engine.decoder = Watched(loaded.model, NgramDrafter(), Sampling.GREEDY, engine.decoder.costs)
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._server = Server(Settings(Read()), (), lambda *_: engine, _never_pull, self._take)
-        self._ids = 0
+        self._server = LocalServer(engine, max_tokens=256)
 
-    async def open(self) -> None:
-        self._send("initialize", {"processId": None, "capabilities": {}, "initializationOptions": {"max_tokens": 256}})
-        self._notify("initialized", {})
-        document = {"uri": URI, "languageId": "python", "version": 1, "text": self._text}
-        self._notify("textDocument/didOpen", {"textDocument": document})
+    def open(self) -> None:
+        self._server.open(URI, self._text)
 
     async def trial(self, delay: float, cold: bool) -> Trial:
         """Cancels a request `delay` seconds after its first pass began; a cold one has to read its prompt first."""
         if cold:
             self._decoder.forget()
         self._decoder.began = 0.0
-        request = self._send("textDocument/inlineCompletion", _wish(self._text))
+        request = self._ask()
+        answer = self._server.answer(request)
         await _until(lambda: self._decoder.began > 0.0)
         await _until(lambda: time.perf_counter() >= self._decoder.began + delay)
         running, cancelled = self._decoder.running, time.perf_counter()
-        self._notify("$/cancelRequest", {"id": request})
-        await _until(lambda: not self._decoder.running and request in self._answers)
+        self._server.notify("$/cancelRequest", {"id": request})
+        await _until(lambda: not self._decoder.running and answer.done())
         return Trial(self._decoder.kind, delay, self._decoder.ended - cancelled if running else None)
 
     async def warm(self) -> None:
         """Lets a request run to its end, so that the next one finds its prompt in the cache."""
-        request = self._send("textDocument/inlineCompletion", _wish(self._text))
-        await _until(lambda: request in self._answers)
+        await self._server.answer(self._ask())
 
-    def _send(self, method: str, params: object) -> int:
-        self._ids += 1
-        self._receive({"id": self._ids, "method": method, "params": params})
-        return self._ids
-
-    def _notify(self, method: str, params: object) -> None:
-        self._receive({"method": method, "params": params})
-
-    def _receive(self, message: dict[str, Any]) -> None:
-        self._server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-    def _take(self, body: bytes) -> None:
-        message = json.loads(body)
-        if "method" not in message:
-            self._answers[message["id"]] = message
+    def _ask(self) -> int:
+        return self._server.ask("textDocument/inlineCompletion", _wish(self._text))
 
 
 async def trials(loaded: Loaded, count: int, text: str, bar: Bar) -> list[Trial]:
     """`count` delays from 0 to LATEST with a cold prompt, and as many with a warm one; the cursor ends `text`."""
     bench, found = Bench(loaded, text), list[Trial]()
-    await bench.open()
+    bench.open()
     for cold in (True, False):
         if not cold:
             await bench.warm()
@@ -199,10 +178,6 @@ async def _until(met: Callable[[], bool]) -> None:
         await asyncio.sleep(TICK)
 
 
-def _never_pull(_model: str, _watch: Watch) -> None:
-    raise RuntimeError("the bench brings its model")
-
-
 def report(model: str, count: int) -> dict[str, Any]:
     """Raises ModelError, ServerEnded."""
     loaded = load(model, "cpu")
@@ -247,15 +222,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure how soon a cancelled request stops the model."""
-    try:
-        result = report(model, count)
-    except (ModelError, ServerEnded) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        show(result)
+    deliver(partial(report, model, count), show, as_json, ModelError, ServerEnded)
 
 
 if __name__ == "__main__":

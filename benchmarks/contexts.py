@@ -8,15 +8,15 @@ hand behind each key: for one token, and for an answer as long as it comes.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from ghostdraft.benchmarks.lsp_client import ServerEnded
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.benchmarks.typist import TYPED, Key, document, serving
 
 CONTEXTS = (512, 2048, 8000)  # tokens
@@ -64,20 +64,16 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield f"{of['context']:,}", f"{of['prompt']:,}", of["answer"], *times
 
 
+def show(result: dict[str, Any]) -> None:
+    print_table(f"{result['model']}: a key", COLUMNS, rows(result), [result["machine"]])
+
+
 def main(
     model: Annotated[str, typer.Option(help="A name from `models list`.")] = "tiny",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Time keys behind prompts of three lengths."""
-    try:
-        result = report(model)
-    except ServerEnded as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        print_table(f"{model}: a key", COLUMNS, rows(result), [result["machine"]])
+    deliver(partial(report, model), show, as_json, ServerEnded)
 
 
 if __name__ == "__main__":

@@ -11,21 +11,19 @@ parsing, the prompt, the drafter, the answer.
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any, cast
 
 import typer
 
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.local_server import LocalServer
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.completion.engine import Engine
 from ghostdraft.drafting.ngram import NgramDrafter
-from ghostdraft.lsp_server.server import Server
-from ghostdraft.lsp_server.setting_sources import Read
-from ghostdraft.lsp_server.settings import Settings
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel, ModelError, Pass
@@ -80,48 +78,29 @@ class Bench:
         self._text = text
         self._model = TimedModel(loaded.model)
         engine = Engine(replace(loaded, model=cast(LanguageModel, self._model)), NgramDrafter(), Sampling.GREEDY)
-        self._server = Server(Settings(Read()), (), lambda *_: engine, lambda *_: None, self._take)
-        self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._server = LocalServer(engine, max_tokens=1)
 
-    async def open(self) -> None:
-        await self._ask("initialize", {"capabilities": {}, "initializationOptions": {"max_tokens": 1}})
-        self._notify("initialized", {})
-        document = {"uri": URI, "languageId": "python", "version": 1, "text": self._text}
-        self._notify("textDocument/didOpen", {"textDocument": document})
+    def open(self) -> None:
+        self._server.open(URI, self._text)
 
     async def key(self, line: int, column: int, letter: str) -> float:
         """Types it, and gives the seconds of processor time that were not the model's."""
         self._model.seconds, started = 0.0, time.process_time()
         place = {"line": line, "character": column}
         changes = [{"range": {"start": place, "end": place}, "text": letter}]
-        self._notify(
+        self._server.notify(
             "textDocument/didChange", {"textDocument": {"uri": URI, "version": column}, "contentChanges": changes}
         )
         behind = {"line": line, "character": column + len(letter)}
         wish = {"textDocument": {"uri": URI}, "position": behind, "context": {"triggerKind": 1}}
-        await self._ask("textDocument/inlineCompletion", wish)
+        await self._server.answer(self._server.ask("textDocument/inlineCompletion", wish))
         return time.process_time() - started - self._model.seconds
-
-    async def _ask(self, method: str, params: object) -> None:
-        self._receive({"id": 1, "method": method, "params": params})
-        await self._answers.get()
-
-    def _notify(self, method: str, params: object) -> None:
-        self._receive({"method": method, "params": params})
-
-    def _receive(self, message: dict[str, Any]) -> None:
-        self._server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-    def _take(self, body: bytes) -> None:
-        message = json.loads(body)
-        if "method" not in message:
-            self._answers.put_nowait(message)
 
 
 async def typed(loaded: Loaded, lines: int) -> list[float]:
     """Seconds for each key but the first line break and the first letter, which meet everything cold."""
     bench = Bench(loaded, long_text(lines))
-    await bench.open()
+    bench.open()
     middle = lines // 2
     await bench.key(middle, 0, "\n")
     return [await bench.key(middle, column, letter) for column, letter in enumerate(TYPED)][1:]
@@ -168,15 +147,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure what a key costs beside the model."""
-    try:
-        result = report(model)
-    except ModelError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        show(result)
+    deliver(partial(report, model), show, as_json, ModelError)
 
 
 if __name__ == "__main__":

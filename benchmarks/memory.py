@@ -9,11 +9,11 @@ remembers of them is full; then it is left alone, and once more after a burst of
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import cycle
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ import typer
 
 from ghostdraft.benchmarks.lsp_client import ServerEnded
 from ghostdraft.benchmarks.process import Held, cpu_seconds, held, most_resident
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.benchmarks.typist import TYPED, Typist, document, serving
 
 CONTEXT = 2048  # tokens
@@ -156,15 +156,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Weigh the server, and see that it rests."""
-    try:
-        result = report(model, completions)
-    except ServerEnded as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        show(result)
+    deliver(partial(report, model, completions), show, as_json, ServerEnded)
 
 
 if __name__ == "__main__":

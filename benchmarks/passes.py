@@ -11,11 +11,11 @@ once and doing nothing with them, follow each other at once, as the machine's pa
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ from ghostdraft.benchmarks.bandwidth import Weights
 from ghostdraft.benchmarks.decode import quartiles
 from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.llama_peer import Llama
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.completion.decode import Decoder
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
@@ -250,15 +250,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare passes of the CPU engine with those of llama.cpp."""
-    try:
-        result = report(model, rounds)
-    except (ModelError, PeerFailed) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        show(result)
+    deliver(partial(report, model, rounds), show, as_json, ModelError, PeerFailed)
 
 
 if __name__ == "__main__":

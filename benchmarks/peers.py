@@ -9,10 +9,10 @@ has them, vLLM where its own is named. One writes at a time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.passes import CONTEXT, THREADS, code
 from ghostdraft.benchmarks.peer_decode import Times
 from ghostdraft.benchmarks.peer_field import Field
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.drafting.measuring import measure_now
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
@@ -117,15 +117,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare decoding with llama.cpp, xllamacpp, transformers and vLLM."""
-    try:
-        result = report(model, cursors, rounds, vllm_python)
-    except (ModelError, PeerFailed) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps(result, indent=1))
-    else:
-        show(result)
+    deliver(partial(report, model, cursors, rounds, vllm_python), show, as_json, ModelError, PeerFailed)
 
 
 if __name__ == "__main__":

@@ -101,13 +101,19 @@ class Mailbox:
 def serving(model: str, drafter: str, finishes: bool, server: Sequence[str] = SERVER) -> Iterator[Editor]:
     """An editor with a server of its own, whose model is loaded; `server` is the command, but for the path of the
     notes behind it. Raises ServerEnded."""
+    with noting(model, server, drafter=drafter) as (client, notes):
+        client.wait_until_ready()
+        yield Editor(client, notes, finishes)
+
+
+@contextmanager
+def noting(model: str, server: Sequence[str], **options: object) -> Iterator[tuple[Client, TextIO]]:
+    """A server that was started and no more, and what its engine notes of its work. Raises ServerEnded."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "notes")
-        command = (*server, str(path))
-        with path.open("w+", encoding="utf-8") as notes, Client(model, command, drafter=drafter) as client:
+        with path.open("w+", encoding="utf-8") as notes, Client(model, (*server, str(path)), **options) as client:
             client.initialize()
-            client.wait_until_ready()
-            yield Editor(client, notes, finishes)
+            yield client, notes
 
 
 class Editor:

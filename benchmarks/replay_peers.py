@@ -10,7 +10,6 @@ for models that fill in with prompts as llama.vim sends them.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -27,10 +26,12 @@ from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.llama_model import MAX_ROWS, LlamaModel
 from ghostdraft.benchmarks.llama_peer import Llama
 from ghostdraft.benchmarks.lsp_client import ServerEnded
+from ghostdraft.benchmarks.passes import files
 from ghostdraft.benchmarks.replay_llama_server import THREADS
 from ghostdraft.benchmarks.replay_table import Contender
+from ghostdraft.benchmarks.report import deliver
 from ghostdraft.models.checkpoint import Checkpoint
-from ghostdraft.models.store import Store, default_home
+from ghostdraft.models.store import Store
 from ghostdraft.models.tokenizer import load as load_tokenizer
 from ghostdraft.models.types import ModelError
 
@@ -73,12 +74,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Type into ghostdraft and into llama.cpp, and see how soon ghost text comes."""
-    try:
-        rows = _rows(model, cursors, seed)
-    except (ModelError, PeerFailed, ServerEnded) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    typer.echo(json.dumps(rows, indent=1)) if as_json else replay_table.show(rows)
+    deliver(partial(_rows, model, cursors, seed), replay_table.show, as_json, ModelError, PeerFailed, ServerEnded)
 
 
 def _rows(model: str, cursors: int, seed: int) -> list[dict[str, object]]:
@@ -91,7 +87,7 @@ def _rows(model: str, cursors: int, seed: int) -> list[dict[str, object]]:
 
 
 def _variants(checkpoint: Checkpoint) -> list[Variant]:
-    gguf, requantised = checkpoint.weights[0], default_home() / "bench" / f"{checkpoint.name}-q8_0.gguf"
+    gguf, requantised = files(checkpoint.name)
     with Llama(gguf, requantised, 2048, THREADS):  # makes it once
         pass
     return list(product((gguf, requantised), (False, True)))

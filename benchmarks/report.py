@@ -1,20 +1,24 @@
-"""How benches show what they do and found: a progress bar on standard error, the machine's line, a table."""
+"""How benches show what they do and found, and end: a bar on standard error, the machine's line, a table."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ghostdraft.models.cost_file import processor
+
+T = TypeVar("T")
 
 LEAST_WIDTH = 110  # columns of a table, also where the terminal has fewer
 
@@ -70,3 +74,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     console.print(table)
     for note in notes:
         console.print(note, soft_wrap=True)
+
+
+def deliver(measure: Callable[[], T], show: Callable[[T], None], as_json: bool, *failures: type[Exception]) -> None:
+    """What was measured, as JSON or as `show` shows it. One of `failures` is told, and ends the command with 2."""
+    try:
+        found = measure()
+    except failures as failure:
+        typer.echo(str(failure), err=True)
+        raise typer.Exit(2) from failure
+    typer.echo(json.dumps(found, indent=1)) if as_json else show(found)

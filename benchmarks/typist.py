@@ -6,19 +6,16 @@ Its documents are made up, as long as is wanted. Counts nothing.
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 from ghostdraft.benchmarks.lsp_client import Client
 from ghostdraft.benchmarks.replay import Note
+from ghostdraft.benchmarks.replay_editor import SERVER, noting
 
-SERVER = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.replay_server")
 TYPED = "    return round(width * height, 2) if height else None"
 ROOM = 4 * len(TYPED)  # code points that may be typed before the prompt's start moves on
 BEHIND = 65_536  # code points behind the cursor: more is never looked at
@@ -119,8 +116,5 @@ def document(number: int, context: int, length: int = 0) -> Document:
 @contextmanager
 def serving(model: str, **options: object) -> Iterator[tuple[Client, Typist]]:
     """A server that was started and no more, and who types into it. Raises ServerEnded."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "notes")
-        with path.open("w+", encoding="utf-8") as notes, Client(model, (*SERVER, str(path)), **options) as client:
-            client.initialize()
-            yield client, Typist(client, notes)
+    with noting(model, SERVER, **options) as (client, notes):
+        yield client, Typist(client, notes)

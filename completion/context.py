@@ -79,6 +79,11 @@ def suffix_range(text: str, cursor: int, most: int) -> tuple[int, int]:
     return begin, newline + 1 if newline > begin else begin + most
 
 
+def with_line_feeds(text: str) -> str:
+    """The text with \\n as its only line break."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def line_start(text: str, cursor: int) -> int:
     """Where the cursor's line begins. Lines end with \\n, \\r\\n or a lone \\r, as in the Language Server Protocol."""
     start = text.rfind("\n", 0, cursor) + 1

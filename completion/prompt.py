@@ -18,6 +18,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+from ghostdraft.completion.context import with_line_feeds
 from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
@@ -144,5 +145,5 @@ def fills(context: Context) -> bool:
 
 def for_model(text: str) -> str:
     """The text with \\n as its only line break, and nothing that has no UTF-8."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = with_line_feeds(text)
     return text if text.isascii() else LONE_SURROGATES.sub("\ufffd", text)

@@ -10,7 +10,7 @@ from math import gcd
 
 from ghostdraft.completion.blocks import Block, block_opened, columns, header, header_before, indentation
 from ghostdraft.completion.brackets import QUOTES, open_between
-from ghostdraft.completion.context import CLOSING, line_end, line_start
+from ghostdraft.completion.context import CLOSING, line_end, line_start, with_line_feeds
 from ghostdraft.completion.syntax import Leaf, Literal, Reading, Trees
 from ghostdraft.completion.types import Snapshot
 
@@ -126,15 +126,11 @@ def _eol(text: str, start: int, end: int) -> str:
 def _lines_before(text: str, start: int) -> list[str]:
     """Whole lines, the nearest last."""
     least = max(0, start - SIGHT)
-    lines = _lines(text[least:start])[:-1]
+    lines = with_line_feeds(text[least:start]).split("\n")[:-1]
     return lines if least == 0 else lines[1:]
 
 
 def _lines_behind(text: str, end: int) -> list[str]:
     """Whole lines, the nearest first."""
-    lines = _lines(text[end : end + SIGHT])[1:]
+    lines = with_line_feeds(text[end : end + SIGHT]).split("\n")[1:]
     return lines if end + SIGHT >= len(text) else lines[:-1]
-
-
-def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

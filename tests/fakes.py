@@ -267,6 +267,14 @@ def next_token_logits(vocab: int, next_token: Callable[[Tokens], int]) -> Logits
     return logits_of
 
 
+def paths(draft: Draft) -> list[tuple[int, ...]]:
+    """Of each token, what stands from the root to it."""
+    found: list[tuple[int, ...]] = []
+    for token, parent in zip(draft.token_ids, draft.parents, strict=True):
+        found.append((*(found[parent] if parent >= 0 else ()), token))
+    return found
+
+
 @dataclass
 class FakeDrafter:
     """Proposes what `plan` makes of all tokens so far and the number allowed; remembers what it was told."""

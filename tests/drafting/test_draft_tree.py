@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ghostdraft.drafting.draft_tree import DraftTree
 from ghostdraft.drafting.types import Draft
+from tests.fakes import paths
 
 Line = list[tuple[int, float]]
 
@@ -21,14 +22,6 @@ def grown(lines: list[Line], most: int = 99) -> Draft:
     for line in lines:
         tree.add(line)
     return tree.draft(most)
-
-
-def paths(draft: Draft) -> list[tuple[int, ...]]:
-    """Of each token, what stands from the root to it."""
-    found: list[tuple[int, ...]] = []
-    for token, parent in zip(draft.token_ids, draft.parents, strict=True):
-        found.append((*(found[parent] if parent >= 0 else ()), token))
-    return found
 
 
 def test_what_begins_the_same_is_shared_and_the_likeliest_come_first() -> None:

@@ -23,6 +23,7 @@ from ghostdraft.drafting.ngram import (
 )
 from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import IntArray, Pass
+from tests.fakes import paths
 
 TOKENS = st.lists(st.integers(0, 3), max_size=40)
 NOTHING = Pass(np.zeros((1, 4), np.float32))
@@ -53,22 +54,14 @@ def drafted(drafter: NgramDrafter, most: int = 32) -> list[int]:
     return line
 
 
-def paths(draft: Draft) -> list[list[int]]:
-    """Of each token, what stands from the root to it."""
-    found: list[list[int]] = []
-    for token, parent in zip(draft.token_ids, draft.parents, strict=True):
-        found.append([*(found[parent] if parent >= 0 else []), token])
-    return found
-
-
 def assert_equals_the_slow_search(
     drafter: NgramDrafter, written: Sequence[int], buffers: Sequence[Sequence[int]], k: int
 ) -> None:
     """What is left out has next to no chance: among these at least the best match's first token has one."""
     lines = slow_continuations(written, buffers, (4, 3, 2, 1), k)
     found = paths(drafter.propose(99))
-    assert found[:1] == [lines[0][:1]] if lines else not found
-    assert all(any(line[: len(path)] == path for line in lines) for path in found)
+    assert found[:1] == [tuple(lines[0][:1])] if lines else not found
+    assert all(any(tuple(line[: len(path)]) == path for line in lines) for path in found)
 
 
 @given(st.lists(st.tuples(TOKENS, st.lists(TOKENS, max_size=3), TOKENS), min_size=1, max_size=5), st.integers(1, 9))
@@ -90,10 +83,10 @@ def test_matches_that_say_different_things_make_a_tree() -> None:
     drafter = NgramDrafter()
     drafter.begin([1, 2, 7, 8, 1, 2, 3, 4, 1, 2], [[1, 2, 5]])
     found = paths(drafter.propose(99))
-    assert found[:2] == [[3], [3, 4]]
-    assert [7] in found
-    assert [7, 8] in found
-    assert [5] in found
+    assert found[:2] == [(3,), (3, 4)]
+    assert (7,) in found
+    assert (7, 8) in found
+    assert (5,) in found
 
 
 @given(TOKENS, st.lists(st.tuples(st.integers(0, 40), TOKENS), max_size=6))
