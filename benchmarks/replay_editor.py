@@ -29,7 +29,8 @@ from ghostdraft.benchmarks.typing_model import Keystroke
 
 DEBOUNCE = 0.05  # seconds; what the Neovim extension has
 SERVER = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.replay_server")
-INVOKED, AUTOMATIC = 1, 2
+AUTOMATIC = 2
+UNLIMITED = {"languages": {"default": {"budget_ms": 600_000}}}
 LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
@@ -101,7 +102,7 @@ class Mailbox:
 def serving(model: str, drafter: str, finishes: bool, server: Sequence[str] = SERVER) -> Iterator[Editor]:
     """An editor with a server of its own, whose model is loaded; `server` is the command, but for the path of the
     notes behind it. Raises ServerEnded."""
-    with noting(model, server, drafter=drafter) as (client, notes):
+    with noting(model, server, drafter=drafter, **(UNLIMITED if finishes else {})) as (client, notes):
         client.wait_until_ready()
         yield Editor(client, notes, finishes)
 
@@ -118,7 +119,7 @@ def noting(model: str, server: Sequence[str], **options: object) -> Iterator[tup
 
 class Editor:
     """One server for all that is typed here; `notes` is what it writes about its work. `finishes`: a pause that is a
-    sample lasts until the answer is there, which is asked for as by hand and so has no deadline."""
+    sample lasts until the answer is there, which has no deadline."""
 
     def __init__(self, client: Client, notes: TextIO, finishes: bool) -> None:
         self._client = client
@@ -164,7 +165,7 @@ class Editor:
         self._change(text)
         if gap > DEBOUNCE:
             _sleep_until(pressed + DEBOUNCE)
-            self._pending = self._ask(by_hand=finish)
+            self._pending = self._ask()
             if finish or gap == math.inf:
                 self._mailbox.wait_for(self._pending)
         return Press(text, pressed, gap, self._version, self._pending)
@@ -182,11 +183,11 @@ class Editor:
         self._client.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
         self._caret = self._caret.after(text)
 
-    def _ask(self, by_hand: bool) -> int:
+    def _ask(self) -> int:
         wish = {
             "textDocument": {"uri": self._uri},
             "position": self._caret.as_json(),
-            "context": {"triggerKind": INVOKED if by_hand else AUTOMATIC},
+            "context": {"triggerKind": AUTOMATIC},
         }
         return self._client.ask("textDocument/inlineCompletion", wish)
 

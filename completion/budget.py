@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ghostdraft.completion.types import Budget, Trigger
 
 MILLISECONDS = 0.001
+LINE_ENOUGH = 0.15  # seconds: several lines come where the machine writes them in this time, elsewhere line by line
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class LanguageBudget:
 
     def starting(self, arrival: float, invoked: bool) -> Budget:
         """The budget of a request that arrived at `arrival`, in seconds of `time.monotonic()`."""
-        deadline = None if invoked else arrival + self.budget_ms * MILLISECONDS
-        return Budget(self.max_tokens, deadline)
+        if invoked:
+            return Budget(self.max_tokens)
+        return Budget(self.max_tokens, arrival + self.budget_ms * MILLISECONDS, arrival + LINE_ENOUGH)
 
 
 @dataclass(frozen=True, slots=True)

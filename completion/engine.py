@@ -140,6 +140,9 @@ class Engine:
             count(stats, step)
             if stopper.feed(stream.feed(step)) or stream.ended:
                 break
+            if stopper.has_line and _is_past(budget.line_enough):
+                stopper.close(StopReason.DEADLINE)
+                break
         stop = stopper.close(_why_ended(stream, budget, cancel))
         stats.kept_tokens = stream.tokens_within(stop.keep)
         return stopper.text, Stop(StopReason.CANCELLED, 0) if cancel.is_set() else stop
@@ -165,8 +168,12 @@ def _why_ended(stream: TextStream, budget: Budget, cancel: Cancel) -> StopReason
         return StopReason.CANCELLED
     if stream.ended:
         return StopReason.END_OF_TEXT
-    late = budget.deadline is not None and time.monotonic() >= budget.deadline
-    return StopReason.DEADLINE if late else StopReason.MAX_TOKENS
+    return StopReason.DEADLINE if _is_past(budget.deadline) else StopReason.MAX_TOKENS
+
+
+def _is_past(limit: float | None) -> bool:
+    """None: there is no limit."""
+    return limit is not None and time.monotonic() >= limit
 
 
 def _markers(spec: ModelSpec) -> Sequence[str]:

@@ -8,7 +8,8 @@
     repetition   a line for the third time, a cycle of lines, or a line that runs in circles: up to the first repeat
     end_of_text  the model ended it: all of it
     max_tokens   whole lines, or of a single line all there is
-    deadline     whole lines, or nothing; with either, none at the end that leaves something open
+    deadline     whole lines, or nothing; with either, none at the end that leaves something open. After a while a whole
+                 line is enough, and ends it so too
 
 Several lines are allowed where the line that is being written opens a block, or where the cursor stands on an empty
 line and begins the missing body of a block; where nothing deeper stands behind the cursor; never inside a string or
@@ -82,6 +83,11 @@ class Stopper:
         if self._stop is None:
             self._stop = Stop(reason, self._whole(reason))
         return self._stop
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a whole line is there."""
+        return bool(self._lines)
 
     def _look_at(self, char: str, at: int) -> Stop | None:
         if char == "\n":

@@ -86,10 +86,12 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`deadline`: `time.monotonic()` seconds, None for no limit (the user asked by hand)."""
+    """`deadline`: `time.monotonic()` seconds, None for no limit (the user asked by hand). `line_enough`: from then on a
+    whole line is enough, where more might follow."""
 
     max_tokens: int
     deadline: float | None = None
+    line_enough: float | None = None
 
 
 class Cancel(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghostdraft.completion.budget import Budgets, LanguageBudget
+from ghostdraft.completion.budget import LINE_ENOUGH, Budgets, LanguageBudget
 from ghostdraft.completion.types import Budget, Trigger
 
 
@@ -17,8 +17,9 @@ def test_a_language_without_its_own_budget_has_the_default() -> None:
 
 def test_the_deadline_runs_from_the_arrival_and_binds_automatic_requests_only() -> None:
     budget = LanguageBudget(budget_ms=250, max_tokens=16)
-    assert budget.starting(100.0, invoked=False) == Budget(16, pytest.approx(100.25))
-    assert budget.starting(100.0, invoked=True) == Budget(16, None)
+    automatic = budget.starting(100.0, invoked=False)
+    assert automatic == Budget(16, pytest.approx(100.25), pytest.approx(100.0 + LINE_ENOUGH))
+    assert budget.starting(100.0, invoked=True) == Budget(16)
 
 
 @pytest.mark.parametrize(

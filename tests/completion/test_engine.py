@@ -99,6 +99,22 @@ def test_whole_lines_are_shown_at_the_deadline() -> None:
     assert completion.stop_reason is StopReason.DEADLINE
 
 
+def test_after_a_while_a_whole_line_is_enough() -> None:
+    written = "first = 1\n    second = 2\n    third = 3\n"
+    engine, snapshot = engine_for(BODY, written)
+    assert engine.complete(snapshot, Budget(64), Never()).text == written.rstrip("\n")
+    hurried = engine.complete(snapshot, Budget(64, line_enough=time.monotonic()), Never())
+    assert (hurried.text, hurried.stop_reason) == ("first = 1", StopReason.DEADLINE)
+    patient = engine.complete(snapshot, Budget(64, line_enough=time.monotonic() + 60), Never())
+    assert patient.text == written.rstrip("\n")
+
+
+def test_where_a_line_is_enough_half_of_one_is_not() -> None:
+    engine, snapshot = engine_for("x = ¦\n", "a_very_long_name_that_takes_its_time\n")
+    completion = engine.complete(snapshot, Budget(64, line_enough=time.monotonic()), Never())
+    assert completion.text == "a_very_long_name_that_takes_its_time"
+
+
 def test_half_a_line_is_not_shown_at_the_deadline() -> None:
     engine, snapshot = engine_for("x = ¦\n", "a_very_long_name_that_takes_its_time\n")
     slowed(engine, 0.01)
