@@ -40,7 +40,7 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
   float *scaled_sum;
   int32_t *sum32, *sum16; // the latter [2][rows / 4][k / 32][4]
   int16_t *first;         // [3][rows / 4][k / 32][4][2]: where int16 sums of the first and the last two of each four columns begin
-  int32_t groups;         // k / 32
+  int32_t rows, groups;   // room for how many, and k / 32
 } Activations;
 
 #define PLACE(x, row, group) (((size_t)((row) / 4) * (x)->groups + (group)) * 4 + (row) % 4)
@@ -48,7 +48,7 @@ typedef struct { // what goes into a product, quantised: int8 with a scale per 3
 #define SCALE(x, row, group) (x)->scale[PLACE(x, row, group)]
 #define SCALED_SUM(x, row, group) (x)->scaled_sum[PLACE(x, row, group)]
 #define SUM32(x, row, group) (x)->sum32[PLACE(x, row, group)]
-#define HALF_PLACE(x, row, group, half) ((size_t)(half) * MAX_ROWS * (x)->groups + PLACE(x, row, group))
+#define HALF_PLACE(x, row, group, half) ((size_t)(half) * (x)->rows * (x)->groups + PLACE(x, row, group))
 #define SUM16(x, row, group, half) (x)->sum16[HALF_PLACE(x, row, group, half)]
 #define FIRST6(x, row, group, half) ((x)->first + 2 * HALF_PLACE(x, row, group, half))
 #define FIRST5(x, row, group) FIRST6(x, row, group, 2)
@@ -85,8 +85,9 @@ struct Engine {
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
   int32_t first_layer, layer;     // the running pass: where it began, and where it is
   Paused paused;
-  Activations from_hidden, from_heads, from_mlp;
-  float *x, *q, *k, *v, *scratch; // [MAX_ROWS][...]
+  Activations from_hidden, from_heads, from_mlp, from_row[MAX_THREADS]; // the last: from_hidden of a single row, a member's own
+  float *x, *q, *k, *v;           // [MAX_ROWS][...]
+  float *scratch;                 // [MAX_THREADS][hidden]
   int16_t *queries;               // [MAX_ROWS][heads][head_dim]
   float *query_scale;             // [MAX_ROWS][heads]
   float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
@@ -308,14 +309,14 @@ static void *room(size_t bytes) { // zeroed
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static bool make_activations(Activations *a, size_t k) {
-  a->q = room(MAX_ROWS * k);
-  a->scale = room(MAX_ROWS * k / GROUP * sizeof(float));
-  a->scaled_sum = room(MAX_ROWS * k / GROUP * sizeof(float));
-  a->sum32 = room(MAX_ROWS * k / GROUP * sizeof(int32_t));
-  a->sum16 = room(MAX_ROWS * k / 16 * sizeof(int32_t));
-  a->first = room(MAX_ROWS * k / GROUP * 6 * sizeof(int16_t));
-  a->groups = (int32_t)k / GROUP;
+static bool make_activations(Activations *a, size_t k, size_t rows) {
+  a->q = room(rows * k);
+  a->scale = room(rows * k / GROUP * sizeof(float));
+  a->scaled_sum = room(rows * k / GROUP * sizeof(float));
+  a->sum32 = room(rows * k / GROUP * sizeof(int32_t));
+  a->sum16 = room(rows * k / 16 * sizeof(int32_t));
+  a->first = room(rows * k / GROUP * 6 * sizeof(int16_t));
+  a->rows = (int32_t)rows, a->groups = (int32_t)k / GROUP;
   return a->q && a->scale && a->scaled_sum && a->sum32 && a->sum16 && a->first;
 }
 
@@ -325,17 +326,17 @@ static bool make_buffers(Engine *e) {
   const Config *c = &e->config;
   size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
   size_t cache = cache_row(e, c->layers, 0, 0);
-  e->x = rows_of(c->hidden), e->scratch = rows_of(c->hidden);
+  e->x = rows_of(c->hidden), e->scratch = room(MAX_THREADS * c->hidden * sizeof(float));
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
   // attention may read slots that were never written, but gives them no weight
   e->keys = untouched(cache * c->head_dim * sizeof(int16_t)), e->values = untouched(cache * c->head_dim * sizeof(int16_t));
   e->key_scale = untouched(cache * sizeof(float)), e->value_scale = untouched(cache * sizeof(float));
-  bool made = make_activations(&e->from_hidden, c->hidden) & make_activations(&e->from_heads, q) & make_activations(&e->from_mlp, c->mlp);
+  bool made = make_activations(&e->from_hidden, c->hidden, MAX_ROWS) & make_activations(&e->from_heads, q, MAX_ROWS) & make_activations(&e->from_mlp, c->mlp, MAX_ROWS);
   size_t scores = ATTEND_ROWS * ATTEND_HEADS * room_for_scores(e);
   for (int i = 0; i < c->threads; i++) {
     e->scores[i] = room(scores * sizeof(float)), e->weights[i] = room(scores * sizeof(int16_t));
-    made &= e->scores[i] && e->weights[i];
+    made &= e->scores[i] && e->weights[i] && make_activations(&e->from_row[i], c->hidden, 4);
   }
   return made && e->x && e->q && e->k && e->v && e->scratch && e->queries && e->query_scale && e->keys && e->values && e->key_scale && e->value_scale;
 }
@@ -352,7 +353,7 @@ static void free_buffers(Engine *e) {
   free_activations(&e->from_hidden), free_activations(&e->from_heads), free_activations(&e->from_mlp);
   free_all((void *[]){e->x, e->q, e->k, e->v, e->scratch, e->queries, e->query_scale}, 7);
   free_all((void *[]){e->keys, e->values, e->key_scale, e->value_scale}, 4);
-  for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]), free(e->weights[i]);
+  for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]), free(e->weights[i]), free_activations(&e->from_row[i]);
   free(e);
 }
 

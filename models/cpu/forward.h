@@ -1,4 +1,4 @@
-// The whole forward of a Llama- or Qwen2-shaped transformer, compiled once for each variant: the includer sets NAME, V
+// The whole forward of a Llama-, Qwen2- or Qwen3-shaped transformer, compiled once for each variant: the includer sets NAME, V
 // (a vector of LANES floats) and its few operations, and has included the variant's `block_dot`.
 //
 // Every row is computed in an order that depends on nothing but its own logical position, so its logits are bitwise the
@@ -21,8 +21,6 @@ static inline INLINE float NAME(max_lane)(V v) {
 
 // ---- matrices
 
-typedef struct { const Matrix *w; float *y; int stride, add; } NAME(Product); // y [m][stride] = x . w^T + bias, or += x . w^T
-
 // Where the products of block b are added up: y [m][stride] = bias, or += bias.
 static inline INLINE void NAME(begin_block)(const Matrix *w, int b, float *y, int stride, int m, int add) {
   const float none[BLOCK] = {0}, *first = w->bias ? w->bias + b * BLOCK : none;
@@ -30,22 +28,11 @@ static inline INLINE void NAME(begin_block)(const Matrix *w, int b, float *y, in
     for (int j = 0; j < BLOCK; j++) y[(size_t)i * stride + j] = first[j] + (add ? y[(size_t)i * stride + j] : 0);
 }
 
-static void NAME(multiply_block)(const NAME(Product) *p, int b, const Activations *x, int m) {
-  const Block block = block_of(p->w, b);
-  float *y = p->y + b * BLOCK;
-  NAME(begin_block)(p->w, b, y, p->stride, m, p->add);
-  NAME(block_dot)(&block, x, m, y, p->stride);
-}
-
-// The blocks of several products over the same activations.
-static void NAME(multiply)(Member *me, const NAME(Product) *products, int count, const Activations *x, int m) {
-  int total = 0;
-  for (int i = 0; i < count; i++) total += blocks_of(products[i].w);
-  PHASE(me, total, unit, {
-    int i = 0, b = unit;
-    for (; b >= blocks_of(products[i].w); i++) b -= blocks_of(products[i].w);
-    NAME(multiply_block)(&products[i], b, x, m);
-  });
+// y [m][stride] of block b = x . w^T + bias, or += x . w^T.
+static void NAME(multiply_block)(const Matrix *w, int b, const Activations *x, int m, float *y, int stride, int add) {
+  const Block block = block_of(w, b);
+  NAME(begin_block)(w, b, y + b * BLOCK, stride, m, add);
+  NAME(block_dot)(&block, x, m, y + b * BLOCK, stride);
 }
 
 // ---- rows
@@ -104,13 +91,38 @@ static void NAME(normalise)(const float *x, const float *weight, int n, float ep
   for (int i = 0; i < n; i++) y[i] = x[i] * scale * weight[i];
 }
 
-static void NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m, int paired) {
+typedef struct { // rows of the residual stream as products take them
+  const float *weight;
+  int paired;
+  int row; // where it is a single one
+  const Activations *ready; // NULL: not yet
+} NAME(Hidden);
+
+static void NAME(normalise_row)(Engine *e, Member *me, const NAME(Hidden) *hidden, int from, Activations *to, int row) {
   int n = e->config.hidden;
-  PHASE(me, m, i, {
-    float *y = e->scratch + (size_t)i * n;
-    NAME(normalise)(e->x + (size_t)(rows ? rows[i] : i) * n, weight, n, e->config.rms_eps, y);
-    for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, &e->from_hidden, i, g, paired);
-  });
+  float *y = e->scratch + (size_t)me->index * n;
+  NAME(normalise)(e->x + (size_t)from * n, hidden->weight, n, e->config.rms_eps, y);
+  for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, to, row, g, hidden->paired);
+}
+
+// Several rows are a phase. A single one takes less time than a phase more, so each member that gets a unit of the next
+// phase makes it for itself: see ready.
+static NAME(Hidden) NAME(normalise_rows)(Engine *e, Member *me, const float *weight, const int32_t *rows, int m, int paired) {
+  NAME(Hidden) hidden = {weight, paired, rows ? rows[0] : 0, NULL};
+  if (m > 1) {
+    PHASE(me, m, i, NAME(normalise_row)(e, me, &hidden, rows ? rows[i] : i, &e->from_hidden, i));
+    hidden.ready = &e->from_hidden;
+  }
+  return hidden;
+}
+
+static const Activations *NAME(ready)(Engine *e, Member *me, NAME(Hidden) *hidden) {
+  if (!hidden->ready) {
+    Activations *own = &e->from_row[me->index];
+    NAME(normalise_row)(e, me, hidden, hidden->row, own, 0);
+    hidden->ready = own;
+  }
+  return hidden->ready;
 }
 
 // 2^x: 2^n times a polynomial on [-0.5, 0.5], relatively within 3e-6 (fitted with Remez' algorithm); what becomes of it has
@@ -137,14 +149,15 @@ static void NAME(gate_group)(const float *const gate[2], const float *const up[2
 }
 
 // Gate and up side by side, 32 columns of the MLP at a time, so that nothing in between is ever written to memory.
-static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, int m) {
+static void NAME(gate_rows)(Engine *e, Member *me, const Layer *l, NAME(Hidden) hidden, int m) {
   PHASE(me, e->config.mlp / GROUP, g, {
+    const Activations *x = NAME(ready)(e, me, &hidden);
     float sums[4][MAX_ROWS * BLOCK];
     for (int i = 0; i < 4; i++) {
       const Matrix *w = i < 2 ? &l->gate : &l->up;
       const Block block = block_of(w, g * 2 + i % 2);
       NAME(begin_block)(w, g * 2 + i % 2, sums[i], BLOCK, m, 0);
-      NAME(block_dot)(&block, &e->from_hidden, m, sums[i], BLOCK);
+      NAME(block_dot)(&block, x, m, sums[i], BLOCK);
     }
     for (int row = 0; row < m; row++) {
       const float *at[4];
@@ -162,7 +175,7 @@ typedef struct { // of the rows and heads that go through the keys together
   float scale[ATTEND_ROWS * ATTEND_HEADS]; // of the scores
   float *scores[ATTEND_ROWS * ATTEND_HEADS];
   int16_t *weights[ATTEND_ROWS * ATTEND_HEADS];
-  float *mixed[ATTEND_ROWS * ATTEND_HEADS];
+  float *outputs[ATTEND_ROWS * ATTEND_HEADS];
 } NAME(Queries);
 
 static inline INLINE int16_t NAME(to_integer)(float x) { // the nearest, as v_round's
@@ -178,7 +191,7 @@ static inline INLINE float NAME(quantise16)(const float *x, int n, float top, in
 }
 
 // Rotates one head, halves paired (GPT-NeoX style).
-static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim) {
+static inline INLINE void NAME(apply_rope)(float *x, const float *rope, int head_dim) {
   int half = head_dim / 2;
   for (int i = 0; i < half; i += LANES) {
     V a = v_load(x + i), b = v_load(x + i + half), c = v_load(rope + i), s = v_load(rope + i + half);
@@ -188,35 +201,57 @@ static inline INLINE void NAME(rotate)(float *x, const float *rope, int head_dim
 }
 
 // A query or key in its place: normalised where the model does that, and rotated.
-static inline INLINE void NAME(turn)(const Engine *e, float *x, const float *norm, int row) {
+static inline INLINE void NAME(norm_and_rope)(const Engine *e, float *x, const float *norm, int row) {
   int d = e->config.head_dim;
   if (norm) NAME(normalise)(x, norm, d, e->config.rms_eps, x);
-  NAME(rotate)(x, rope_row(e, row), d);
+  NAME(apply_rope)(x, rope_row(e, row), d);
 }
 
-static inline INLINE void NAME(turn_query)(Engine *e, int layer, int row, int head) {
+static void NAME(store_query)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, at = row * e->config.heads + head;
   float *q = e->q + (size_t)at * d;
-  NAME(turn)(e, q, e->config.layer[layer].q_norm, row);
+  NAME(norm_and_rope)(e, q, e->config.layer[layer].q_norm, row);
   e->query_scale[at] = NAME(quantise16)(q, d, QUERY_TOP, e->queries + (size_t)at * d) * LOG2_E / sqrtf((float)d); // for exp2
 }
 
-static inline INLINE void NAME(store_key)(Engine *e, int layer, int row, int head) {
+static void NAME(store_key)(Engine *e, int layer, int row, int head) {
   int d = e->config.head_dim, slot = e->length + row;
-  float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d, *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
+  float *k = e->k + ((size_t)row * e->config.kv_heads + head) * d;
   int16_t rounded[256];
-  NAME(turn)(e, k, e->config.layer[layer].k_norm, row);
+  NAME(norm_and_rope)(e, k, e->config.layer[layer].k_norm, row);
   e->key_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(k, d, KEY_TOP, rounded);
   for (int i = 0; i < d; i++) *key_at(e, layer, head, slot, i) = rounded[i];
+}
+
+static void NAME(store_value)(Engine *e, int layer, int row, int head) {
+  int d = e->config.head_dim, slot = e->length + row;
+  int16_t rounded[256];
+  const float *v = e->v + ((size_t)row * e->config.kv_heads + head) * d;
   e->value_scale[cache_row(e, layer, head, slot)] = NAME(quantise16)(v, d, VALUE_TOP, rounded);
   for (int i = 0; i < d; i++) *value_at(e, layer, head, slot, i) = rounded[i];
 }
 
-static void NAME(store_rows)(Engine *e, Member *me, int layer, int m) {
-  int queries = e->config.heads, heads = queries + e->config.kv_heads;
-  PHASE(me, m * heads, unit, {
-    int row = unit / heads, head = unit % heads;
-    head < queries ? NAME(turn_query)(e, layer, row, head) : NAME(store_key)(e, layer, row, head - queries);
+typedef struct { // queries, keys or values: what makes them, where, and what then becomes of a row's head
+  const Matrix *w;
+  float *y;
+  int heads;
+  void (*store)(Engine *e, int layer, int row, int head);
+} NAME(Projection);
+
+static void NAME(project_head)(Engine *e, int layer, const NAME(Projection) *p, int head, const Activations *x, int m) {
+  int d = e->config.head_dim, blocks = d / BLOCK;
+  for (int b = head * blocks; b < (head + 1) * blocks; b++) NAME(multiply_block)(p->w, b, x, m, p->y, p->heads * d, 0);
+  for (int row = 0; row < m; row++) p->store(e, layer, row, head);
+}
+
+static void NAME(project_rows)(Engine *e, Member *me, int layer, NAME(Hidden) hidden, int m) {
+  const Config *c = &e->config;
+  const Layer *l = &c->layer[layer];
+  const NAME(Projection) all[] = {{&l->q, e->q, c->heads, NAME(store_query)}, {&l->k, e->k, c->kv_heads, NAME(store_key)}, {&l->v, e->v, c->kv_heads, NAME(store_value)}};
+  PHASE(me, c->heads + 2 * c->kv_heads, unit, {
+    int i = 0, head = unit;
+    for (; head >= all[i].heads; i++) head -= all[i].heads;
+    NAME(project_head)(e, layer, &all[i], head, NAME(ready)(e, me, &hidden), m);
   });
 }
 
@@ -284,7 +319,7 @@ typedef struct { // of the values: kept ones in whole groups of EXACT_KEYS, then
 
 // 2^(score - max) in place over n scores, padded to 16; the sum goes lane by lane of 16. What pads them weighs 2^-126 in
 // it, which is nothing beside the largest one's 1. Each is then multiplied with its value's scale; *top is the largest.
-static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales) *scales, float *top) {
+static inline INLINE float NAME(softmax)(float *scores, int n, const NAME(Scales) *scales, float *top) {
   const int padded = (n + 15) / 16 * 16;
   for (int i = n; i < padded; i++) scores[i] = -INFINITY;
   const float most = NAME(most)(scores, padded);
@@ -307,7 +342,7 @@ static inline INLINE float NAME(soften)(float *scores, int n, const NAME(Scales)
 
 // Of a row's weights, those of the keys behind `kept` stand where its path's rows do, and are 0 where others' do. As only
 // EXACT_KEYS go into a sum, they stand at `near` twice: first those that belong to the first sum, then the rest.
-static inline INLINE void NAME(weigh)(const float *scores, float times, const int32_t *path, int kept, int n, int16_t *weights) {
+static inline INLINE void NAME(place_weights)(const float *scores, float times, const int32_t *path, int kept, int n, int16_t *weights) {
   const int near = kept / EXACT_KEYS * EXACT_KEYS;
   memset(weights + near, 0, 2 * NEAR * sizeof *weights);
   for (int i = 0; i < kept; i++) weights[i] = NAME(to_integer)(scores[i] * times);
@@ -315,8 +350,8 @@ static inline INLINE void NAME(weigh)(const float *scores, float times, const in
     weights[(i < near + EXACT_KEYS ? 0 : NEAR) + kept + path[i - kept]] = NAME(to_integer)(scores[i] * times);
 }
 
-// mixed[h][at..at + WIDE) += weight * value of 2 * pairs keys.
-static inline INLINE void NAME(mix_block)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
+// outputs[h][at..at + WIDE) += weight * value of 2 * pairs keys.
+static inline INLINE void NAME(sum_block)(const int16_t *values, int d, const NAME(Queries) *a, int first, int from, int pairs, int at, int count) {
   NAME(Dots) sum = NAME(no_dots)(count);
   const int16_t *weights[ABREAST];
   for (int pair = 0; pair < pairs; pair += EXACT_KEYS / 2, values += EXACT_KEYS * d) {
@@ -325,30 +360,30 @@ static inline INLINE void NAME(mix_block)(const int16_t *values, int d, const NA
   }
   for (int h = 0; h < count; h++)
     for (int j = 0; j < WIDE / LANES; j++) {
-      float *to = a->mixed[first + h] + at + j * LANES;
+      float *to = a->outputs[first + h] + at + j * LANES;
       v_store(to, v_load(to) + v_float(sum.of[h][j]));
     }
 }
 
 // The keys of slots [slot, end), whose weights stand at `from`.
-static void NAME(mix_keys)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
+static void NAME(sum_slots)(const Engine *e, int layer, int kv, int slot, int end, int from, const NAME(Queries) *a) {
   const int d = e->config.head_dim, pairs = (end - slot + 1) / 2;
   for (int at = 0; at < d; at += WIDE) {
     const int16_t *values = value_block(e, layer, kv, slot, at);
     for (int h = 0; h < a->count; h += ABREAST)
-      OF_QUERIES(a->count - h, NAME(mix_block), values, d, a, h, from, pairs, at);
+      OF_QUERIES(a->count - h, NAME(sum_block), values, d, a, h, from, pairs, at);
   }
 }
 
-static void NAME(mix)(const Engine *e, int layer, int kv, int end, const NAME(Queries) *a) {
+static void NAME(sum_values)(const Engine *e, int layer, int kv, int end, const NAME(Queries) *a) {
   const int near = e->length / EXACT_KEYS * EXACT_KEYS, next = near + EXACT_KEYS;
-  for (int slot = 0; slot < near; slot += EXACT_KEYS) NAME(mix_keys)(e, layer, kv, slot, slot + EXACT_KEYS, slot, a);
-  NAME(mix_keys)(e, layer, kv, near, end, near, a);
-  if (end > next) NAME(mix_keys)(e, layer, kv, next, end, next + NEAR, a);
+  for (int slot = 0; slot < near; slot += EXACT_KEYS) NAME(sum_slots)(e, layer, kv, slot, slot + EXACT_KEYS, slot, a);
+  NAME(sum_slots)(e, layer, kv, near, end, near, a);
+  if (end > next) NAME(sum_slots)(e, layer, kv, next, end, next + NEAR, a);
 }
 
 // The scores of one row's heads, from number `first` on, become weights and what they are to be multiplied with.
-static void NAME(soften_row)(const Engine *e, int layer, int kv, int row, int heads, int first, NAME(Queries) *a) {
+static void NAME(softmax_row)(const Engine *e, int layer, int kv, int row, int heads, int first, NAME(Queries) *a) {
   const float *value_scale = e->value_scale + cache_row(e, layer, kv, 0);
   const int kept = e->length, near = kept / EXACT_KEYS * EXACT_KEYS, tail = e->depth[row] + 1;
   int32_t path[MAX_ROWS];
@@ -358,8 +393,8 @@ static void NAME(soften_row)(const Engine *e, int layer, int kv, int row, int he
   for (int i = first; i < first + heads; i++) {
     float *scores = a->scores[i], top;
     for (int k = 0; k < tail; k++) scores[kept + k] = scores[kept + path[k]];
-    float total = NAME(soften)(scores, kept + tail, &(NAME(Scales)){value_scale, near_scale, near}, &top);
-    NAME(weigh)(scores, top > 0 ? WEIGHT_TOP / top : 0, path, kept, kept + tail, a->weights[i]);
+    float total = NAME(softmax)(scores, kept + tail, &(NAME(Scales)){value_scale, near_scale, near}, &top);
+    NAME(place_weights)(scores, top > 0 ? WEIGHT_TOP / top : 0, path, kept, kept + tail, a->weights[i]);
     a->scale[i] = top / WEIGHT_TOP / total;
   }
 }
@@ -370,22 +405,22 @@ static void NAME(attend)(Engine *e, int member, int layer, int kv, int row, int 
   const Config *c = &e->config;
   int d = c->head_dim, kept = e->length, end = kept + row + rows, paired = NAME(pairs)(&c->layer[layer].o);
   NAME(Queries) a = {.count = rows * heads};
-  float mixed[ATTEND_ROWS * ATTEND_HEADS * 256];
-  memset(mixed, 0, (size_t)a.count * d * sizeof(float));
+  float outputs[ATTEND_ROWS * ATTEND_HEADS * 256];
+  memset(outputs, 0, (size_t)a.count * d * sizeof(float));
   for (int i = 0; i < a.count; i++) {
     size_t at = (size_t)(row + i / heads) * c->heads + head + i % heads;
     a.q[i] = e->queries + at * d;
     a.scale[i] = e->query_scale[at];
     a.scores[i] = e->scores[member] + i * room_for_scores(e);
     a.weights[i] = e->weights[member] + i * room_for_scores(e);
-    a.mixed[i] = mixed + (size_t)i * d;
+    a.outputs[i] = outputs + (size_t)i * d;
   }
   NAME(score_keys)(e, layer, kv, end, &a);
-  for (int r = 0; r < rows; r++) NAME(soften_row)(e, layer, kv, row + r, heads, r * heads, &a);
-  NAME(mix)(e, layer, kv, end, &a);
+  for (int r = 0; r < rows; r++) NAME(softmax_row)(e, layer, kv, row + r, heads, r * heads, &a);
+  NAME(sum_values)(e, layer, kv, end, &a);
   for (int i = 0; i < a.count; i++) {
-    for (int k = 0; k < d; k++) a.mixed[i][k] *= a.scale[i];
-    for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.mixed[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g, paired);
+    for (int k = 0; k < d; k++) a.outputs[i][k] *= a.scale[i];
+    for (int g = 0; g < d / GROUP; g++) NAME(quantise32)(a.outputs[i] + g * GROUP, &e->from_heads, row + i / heads, (head + i % heads) * (d / GROUP) + g, paired);
   }
 }
 
@@ -406,27 +441,23 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
 
 // ---- the forward
 
-static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
-  const Config *c = &e->config;
-  const Layer *l = &c->layer[index];
-  int qn = c->heads * c->head_dim, kn = c->kv_heads * c->head_dim;
-  NAME(normalise_rows)(e, me, l->attention_norm, NULL, m, NAME(pairs)(&l->q) | NAME(pairs)(&l->k) | NAME(pairs)(&l->v));
-  NAME(multiply)(me, (NAME(Product)[]){{&l->q, e->q, qn, 0}, {&l->k, e->k, kn, 0}, {&l->v, e->v, kn, 0}}, 3, &e->from_hidden, m);
-  NAME(store_rows)(e, me, index, m);
-  NAME(attend_rows)(e, me, index, m);
-  NAME(multiply)(me, (NAME(Product)[]){{&l->o, e->x, c->hidden, 1}}, 1, &e->from_heads, m);
-  NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m, NAME(pairs)(&l->gate) | NAME(pairs)(&l->up));
-  NAME(gate_rows)(e, me, l, m);
-  NAME(multiply)(me, (NAME(Product)[]){{&l->down, e->x, c->hidden, 1}}, 1, &e->from_mlp, m);
+// Whoever has the phase's first unit decides for all.
+static void NAME(look_for_end)(Engine *e, int next) {
+  e->layer = next;
+  if (next < e->config.layers) atomic_store(&e->ended, atomic_load(&e->interrupted));
 }
 
-// All members see the same, as whoever has the one unit decides.
-static bool NAME(is_over)(Engine *e, Member *me, int layer) {
-  PHASE(me, 1, unit, {
-    e->layer = layer;
-    atomic_store(&e->ended, atomic_load(&e->interrupted));
+static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
+  const Layer *l = &e->config.layer[index];
+  int hidden = e->config.hidden;
+  NAME(project_rows)(e, me, index, NAME(normalise_rows)(e, me, l->attention_norm, NULL, m, NAME(pairs)(&l->q) | NAME(pairs)(&l->k) | NAME(pairs)(&l->v)), m);
+  NAME(attend_rows)(e, me, index, m);
+  PHASE(me, blocks_of(&l->o), b, NAME(multiply_block)(&l->o, b, &e->from_heads, m, e->x, hidden, 1));
+  NAME(gate_rows)(e, me, l, NAME(normalise_rows)(e, me, l->mlp_norm, NULL, m, NAME(pairs)(&l->gate) | NAME(pairs)(&l->up)), m);
+  PHASE(me, blocks_of(&l->down), b, {
+    if (b == 0) NAME(look_for_end)(e, index + 1);
+    NAME(multiply_block)(&l->down, b, &e->from_mlp, m, e->x, hidden, 1);
   });
-  return atomic_load(&e->ended);
 }
 
 // A member that comes late may read the next pass's request and flags: `team_open` came before them, so it gets no units.
@@ -436,10 +467,10 @@ static void NAME(run)(void *context, Member *me) {
   const Request *r = &e->request;
   if (e->first_layer == 0) PHASE(me, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
   for (int layer = e->first_layer; layer < c->layers; layer++) {
-    if (NAME(is_over)(e, me, layer)) return;
     NAME(run_layer)(e, me, layer, r->n);
+    if (atomic_load(&e->ended)) return;
   }
   if (!r->n_logits) return;
-  NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits, NAME(pairs)(&c->head));
-  NAME(multiply)(me, (NAME(Product)[]){{&c->head, r->logits, (c->vocab + 15) / 16 * 16, 0}}, 1, &e->from_hidden, r->n_logits);
+  NAME(Hidden) last = NAME(normalise_rows)(e, me, c->final_norm, r->logit_rows, r->n_logits, NAME(pairs)(&c->head));
+  PHASE(me, blocks_of(&c->head), b, NAME(multiply_block)(&c->head, b, NAME(ready)(e, me, &last), r->n_logits, r->logits, blocks_of(&c->head) * BLOCK, 0));
 }
