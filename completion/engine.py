@@ -149,12 +149,13 @@ class Engine:
 
     def _prompt(self, snapshot: Snapshot, budget: Budget) -> Prompt:
         """The prompt of the largest window that leaves room for the answer in the model's context."""
-        room = self.decoder.model.context - budget.max_tokens
-        window = self._window
+        context, window = self.decoder.model.context, self._window
+        answer = min(budget.max_tokens, context // 4)
+        room = context - answer
         while True:
-            prompt = self._prompter.build(gather(snapshot, window), budget.max_tokens)
+            prompt = self._prompter.build(gather(snapshot, window), answer)
             if len(prompt.token_ids) <= room or window.prefix <= LEAST_WINDOW:
-                return replace(prompt, token_ids=prompt.token_ids[-max(room, 1) :])
+                return replace(prompt, token_ids=prompt.token_ids[-room:])
             window = window.halved()
 
 

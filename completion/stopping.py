@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 
 from ghostdraft.completion.blocks import Block, Outline, Sign, columns, outline
 from ghostdraft.completion.brackets import CLOSERS, unmatched_closers
@@ -29,8 +31,8 @@ from ghostdraft.completion.types import StopReason
 
 MOST_BLANK_LINES = 2
 LOOP_CHECK = 16  # code points of a line between two looks for a loop
-LOOP = re.compile(r"(?=.{0,31}\w)(.{1,32}?)\1{5,}$")
-LEAST_LOOP = 64
+LOOPS = tuple((length, 6 if length <= 32 else 3) for length in range(1, 97))  # code points, how often they may not stand
+LEAST_LOOP = 64  # code points of all of them
 NESTED = re.compile(r"(?<!\w)(\w[\w.:]{3,}\()\1{2}$")  # a call of the same name within itself, twice
 CYCLES = tuple((length, 3 if length < 4 else 2) for length in range(1, 9))  # lines, how often they may not stand
 TRIVIAL = 4  # letters and digits; a line with fewer repeats another one by chance
@@ -244,9 +246,7 @@ class Stopper:
         line = self.text[self._line_start : at + 1]
         if line.endswith("(") and NESTED.search(line):
             return True
-        looks = len(line) >= LEAST_LOOP and (at - self._line_start) % LOOP_CHECK == 0
-        found = LOOP.search(line) if looks else None
-        return found is not None and len(found[0]) >= LEAST_LOOP
+        return (at - self._line_start) % LOOP_CHECK == 0 and any(starmap(partial(_loops, line), LOOPS))
 
     # The end
 
@@ -282,6 +282,13 @@ class Stopper:
 def _first_word(line: str) -> str:
     found = re.match(r"\s*(\w*)", line)
     return found[1] if found else ""
+
+
+def _loops(line: str, length: int, times: int) -> bool:
+    """Whether the line ends with its last `length` code points so many times."""
+    least = max(LEAST_LOOP, length * times)
+    loop = line[-least:]
+    return len(loop) == least and loop[length:] == loop[:-length] and any(map(str.isalnum, loop[-length:]))
 
 
 def telling(line: str) -> bool:

@@ -172,6 +172,15 @@ def test_a_prompt_that_the_context_cannot_hold_is_cut() -> None:
     assert completion.stats.prompt_tokens + 64 <= engine.decoder.model.context
 
 
+def test_an_answer_leaves_three_quarters_of_the_context_to_the_prompt() -> None:
+    marked = "".join(f"line_{i} = {i}\n" for i in range(3000)) + "x = ¦\n"
+    engine, snapshot = engine_for(marked, "1\n")
+    context = engine.decoder.model.context
+    plain, greedy = (engine.complete(snapshot, Budget(most), Never()) for most in (context // 4, 10 * context))
+    assert greedy.text == plain.text
+    assert greedy.stats.prompt_tokens == plain.stats.prompt_tokens > context // 4
+
+
 @pytest.mark.parametrize("marked", ["¦", "¦\n", "\n¦", "x¦", "\r\n¦\r\n", "\f¦\u2028", "\ufeff¦", "\0¦"])
 @pytest.mark.parametrize("language", ["python", "yaml", "nothing at all", ""])
 def test_any_text_gets_an_answer(marked: str, language: str) -> None:

@@ -118,6 +118,7 @@ def test_a_stop_stands_whatever_follows(marked: str, language: str, text: str, m
         # repetition
         ("aaaa()\naaaa()\n¦\n", "aaaa()\n", "", StopReason.REPETITION, "python"),
         ("x = ¦\n", "0, 1, " * 30, "", StopReason.REPETITION, "python"),
+        ("x = ¦\n", '"😀"; z = "😀"; w = "😀😀"; x = x + "😀"; y = y + ' * 4, "", StopReason.REPETITION, "python"),
         ("n = ¦\n", "count(&strcpy_s(strcpy_s(strcpy_s(a", "", StopReason.REPETITION, "c"),
         ("n = ¦\n", "text(text(a), text(text(b)))\n", "text(text(a), text(text(b)))", StopReason.LINE, "c"),
         ("n = ¦\n", "f(f(f(f(x))))\n", "f(f(f(f(x))))", StopReason.LINE, "c"),
