@@ -31,7 +31,7 @@ from ghostdraft.completion.types import StopReason
 
 MOST_BLANK_LINES = 2
 LOOP_CHECK = 16  # code points of a line between two looks for a loop
-LOOPS = tuple((length, 6 if length <= 32 else 3) for length in range(1, 97))  # code points, how often they may not stand
+LOOPS = tuple((length, 6 if length <= 32 else 3) for length in range(1, 97))  # code points, how often
 LEAST_LOOP = 64  # code points of all of them
 NESTED = re.compile(r"(?<!\w)(\w[\w.:]{3,}\()\1{2}$")  # a call of the same name within itself, twice
 CYCLES = tuple((length, 3 if length < 4 else 2) for length in range(1, 9))  # lines, how often they may not stand

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AROUND = 3  # lines before and after
 SIGHT = 200  # code points of a line, before the cursor and behind it
+TAB = 4  # columns
 GHOST = "italic cyan"
 STATS = (
     "prompt_tokens",
@@ -96,6 +97,8 @@ def _lines(outcome: Outcome, ghost: str | None) -> list[Text]:
     written = list(_completed(outcome, ghost).split("\n", allow_blank=True))
     near = [Text(_clipped(document.line(number))) for number in (*before, *after)]
     lines = [*near[: len(before)], *written, *near[len(before) :]]
+    for line in lines:
+        line.expand_tabs(TAB)
     numbers = [*before, at, *[None] * (len(written) - 1), *after]
     return [Text.assemble((_gutter(number), "dim"), line) for number, line in zip(numbers, lines, strict=True)]
 

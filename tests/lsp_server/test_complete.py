@@ -96,6 +96,12 @@ def test_without_colours_the_ghost_text_is_marked_among_its_lines(file: Path, mo
     assert "starter, ngram: 2 tokens" in lines[-1]
 
 
+def test_tabs_stand_in_columns_where_ghost_text_begins_too(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("\tfirst\n\n\t\tthird\n", encoding="utf-8")
+    lines = run(monkeypatch, Answering("\tsecond"), f"{file}:2:1").stdout.splitlines()
+    assert lines[:3] == ["    1     first", "    2 «   second»", "    3         third"]
+
+
 def test_of_long_lines_what_stands_near_the_cursor_is_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("#" + "a" * 9999 + "\n" + "b" * 5000 + "(" + "c" * 5000 + ")\n", encoding="utf-8")
     lines = run(monkeypatch, Answering("x"), f"{file}:2:5002").stdout.splitlines()
