@@ -126,13 +126,13 @@ def cut(name: str, language: str, text: str, block: Block) -> Cursor:
 
     Raises ValueError where the text has no such lines.
     """
-    lines = text.splitlines(keepends=True) if "\r" not in text else text.replace("\r\n", "\n").splitlines(keepends=True)
+    lines = text.replace("\r\n", "\n").split("\n")
     first, last = block.line - 1, block.line - 1 + block.lines
     if not 0 <= first < last <= len(lines):
         raise ValueError(f"{name} has no lines {block.line} to {last}.")
     indent = _indent(lines[first])
-    prefix, body = "".join(lines[:first]) + indent, "".join(lines[first:last]).removeprefix(indent)
-    return Cursor(name, language, prefix + "\n" + "".join(lines[last:]), len(prefix), body.removesuffix("\n"))
+    prefix, body = "\n".join([*lines[:first], indent]), "\n".join(lines[first:last]).removeprefix(indent)
+    return Cursor(name, language, "\n".join([prefix, *lines[last:]]), len(prefix), body)
 
 
 def find_blocks(text: str, language: str) -> Iterator[Block]:
