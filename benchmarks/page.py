@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import contexts, memory, passes, peers, replay_table
+from ghostdraft.benchmarks import contexts, fidelity, memory, passes, peers, replay_table, startup
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -109,10 +108,7 @@ def _replay_notes(result: Any) -> Iterable[str]:
 
 
 def _startup(result: Any) -> Rows:
-    for name, key in (("`initialize` answered", "initialized"), ("model ready", "ready")):
-        times = [one[key] for one in result["starts"]]
-        spread = (f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}")
-        yield result["model"], name, str(len(times)), *spread
+    return ((result["model"], *cells) for cells in startup.rows(result))
 
 
 def _cancel(result: Any) -> Rows:
@@ -151,9 +147,7 @@ def _memory_notes(result: Any) -> Iterable[str]:
 
 
 def _fidelity(result: Any) -> Rows:
-    for row in result:
-        figures = (f"{row['tokens']:,}", f"{row['agreement']:.2%}", f"{row['nll_rise']:+.4f}")
-        yield row["model"], row["engine"], row["reference"], *figures
+    return ((result[0]["model"], *cells) for cells in fidelity.rows(result))
 
 
 def _machine(result: Any) -> Iterable[str]:
@@ -180,12 +174,12 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
         _passes_notes,
     ),
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
-    "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
+    "startup": (("model", *startup.COLUMNS), _startup, _machine),
     "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
     "keystroke": (("model", "lines", "MB", "keys", "ms a key, p50", "p90", "most"), _keystroke, _machine),
     "contexts": (("model", *contexts.COLUMNS), _contexts, _machine),
     "memory": (("model", *memory.COLUMNS), _memory, _memory_notes),
-    "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),
+    "fidelity": (("model", *fidelity.COLUMNS), _fidelity, _nothing),
 }  # fmt: skip
 
 
