@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import contexts, fidelity, memory, passes, peers, replay_table, startup
+from ghostdraft.benchmarks import cancel, contexts, fidelity, keystroke, memory, passes, peers, replay_table, startup
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -107,38 +107,13 @@ def _replay_notes(result: Any) -> Iterable[str]:
     yield first["machine"]
 
 
-def _startup(result: Any) -> Rows:
-    return ((result["model"], *cells) for cells in startup.rows(result))
-
-
-def _cancel(result: Any) -> Rows:
-    for kind, of in result["stopped_ms"].items():
-        spread = (f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most"))
-        yield result["model"], {"verify": "decoding"}.get(kind, kind), str(of["count"]), *spread
+def _with_model(rows: Callable[[Any], Rows]) -> Callable[[Any], Rows]:
+    return lambda result: ((result["model"], *cells) for cells in rows(result))
 
 
 def _cancel_notes(result: Any) -> Iterable[str]:
-    after = result["burst"]
-    yield (
-        f"{result['model']}: of {after['sent']:,} requests fired and cancelled in a burst {after['answered']:,} were "
-        f"answered, {after['cancelled']:,} as cancelled; a second later the process used {after['cpu_after']:.0%} of a "
-        "core."
-    )
+    yield cancel.said(result)
     yield result["machine"]
-
-
-def _keystroke(result: Any) -> Rows:
-    for of in result["files"]:
-        spread = (f"{of[key]:.1f}" for key in ("p50", "p90", "most"))
-        yield result["model"], f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", str(of["keys"]), *spread
-
-
-def _contexts(result: Any) -> Rows:
-    return ((result["model"], *cells) for cells in contexts.rows(result))
-
-
-def _memory(result: Any) -> Rows:
-    return ((result["model"], *cells) for cells in memory.rows(result))
 
 
 def _memory_notes(result: Any) -> Iterable[str]:
@@ -174,11 +149,11 @@ _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any],
         _passes_notes,
     ),
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
-    "startup": (("model", *startup.COLUMNS), _startup, _machine),
-    "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
-    "keystroke": (("model", "lines", "MB", "keys", "ms a key, p50", "p90", "most"), _keystroke, _machine),
-    "contexts": (("model", *contexts.COLUMNS), _contexts, _machine),
-    "memory": (("model", *memory.COLUMNS), _memory, _memory_notes),
+    "startup": (("model", *startup.COLUMNS), _with_model(startup.rows), _machine),
+    "cancel": (("model", *cancel.COLUMNS), _with_model(cancel.rows), _cancel_notes),
+    "keystroke": (("model", *keystroke.COLUMNS), _with_model(keystroke.rows), _machine),
+    "contexts": (("model", *contexts.COLUMNS), _with_model(contexts.rows), _machine),
+    "memory": (("model", *memory.COLUMNS), _with_model(memory.rows), _memory_notes),
     "fidelity": (("model", *fidelity.COLUMNS), _fidelity, _nothing),
 }  # fmt: skip
 
