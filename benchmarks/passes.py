@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -72,7 +73,7 @@ class Ours:
         """A cold prompt up to the first token behind it: milliseconds a token."""
         self._decoder.forget()
         start = time.perf_counter()
-        for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
+        for _ in self._decoder.run(self._prompt, (), 1, (), Event()):
             pass
         return _since(start) / len(self._prompt)
 
@@ -113,11 +114,6 @@ class Theirs:
     def _step(self, variant: str, rows: int) -> float:
         times: list[float] = self._llama.ask("step", name=variant, tokens=self._prompt[:rows], repeat=BURST)
         return statistics.median(times[1:])
-
-
-class _Never:
-    def is_set(self) -> bool:
-        return False
 
 
 @dataclass(slots=True)
