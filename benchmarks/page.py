@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import cancel, contexts, fidelity, keystroke, memory, passes, peers, replay_table, startup
+from ghostdraft.benchmarks import (
+    cancel,
+    contexts,
+    decode_table,
+    fidelity,
+    keystroke,
+    memory,
+    passes,
+    peers,
+    replay_table,
+    startup,
+)
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -45,19 +56,9 @@ def _decode(result: Any) -> Rows:
             yield _decode_row(row["model"], f"{row['drafter']}, {language}", each)
 
 
-def _decode_row(model: str, drafter: str, row: Any) -> Sequence[str]:
-    low, high = row["speedup_quartiles"]
-    return (
-        model,
-        drafter,
-        str(row["cursors"]),
-        f"{row['tokens_per_second']:.1f}",
-        f"{row['speedup']:.2f}",
-        f"{low:.2f}, {row['speedup_median']:.2f}, {high:.2f}",
-        f"{row['tokens_per_step']:.2f}",
-        f"{row['acceptance']:.0%}",
-        "yes" if row["identical"] else "**no**",
-    )
+def _decode_row(model: str, drafter: str, figures: Any) -> Sequence[str]:
+    name, *cells = decode_table.cells(drafter, figures)
+    return model, name, str(figures["cursors"]), *cells
 
 
 def _decode_notes(result: Any) -> Iterable[str]:
@@ -78,14 +79,6 @@ def _peers_notes(result: Any) -> Iterable[str]:
     yield f"Holes: sha256 `{result['holes_sha256']}`"
     yield from result["notes"]
     yield result["machine"]
-
-
-def _passes(result: Any) -> Rows:
-    for one in result["comparisons"]:
-        low, high = one["ratio_quartiles"]
-        ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
-        ours, theirs = f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}"
-        yield result["model"], one["measure"], ours, theirs, ratio, one["peer"], str(one["rounds"])
 
 
 def _passes_notes(result: Any) -> Iterable[str]:
@@ -134,20 +127,9 @@ def _nothing(_result: Any) -> Iterable[str]:
 
 
 _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any], Iterable[str]]]] = {
-    "decode": (
-        (
-            "model", "drafter", "holes", "tokens/s", "speedup", "quartiles by hole", "tokens/step", "acceptance",
-            "identical",
-        ),
-        _decode,
-        _decode_notes,
-    ),
+    "decode": (("model", "drafter", "holes", *decode_table.COLUMNS[1:]), _decode, _decode_notes),
     "peers": (("model", *peers.COLUMNS), _peers, _peers_notes),
-    "passes": (
-        ("model", "milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds"),
-        _passes,
-        _passes_notes,
-    ),
+    "passes": (("model", *passes.COLUMNS), _with_model(passes.rows), _passes_notes),
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
     "startup": (("model", *startup.COLUMNS), _with_model(startup.rows), _machine),
     "cancel": (("model", *cancel.COLUMNS), _with_model(cancel.rows), _cancel_notes),

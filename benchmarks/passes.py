@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ CONTEXT = 2048
 THREADS = 2
 PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
 PREFILL = "cold prefill, a token"
-COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
+COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds")
 
 Pair = tuple[float, float]  # milliseconds, ours and theirs
 
@@ -145,9 +145,7 @@ def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Ba
     prompt = code(loaded)
     ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
     ours.prefill()
-    turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
-    for rows in WIDTHS:
-        turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
+    turns = _turns(ours, theirs)
     pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
     within = Within([], [], [], [])
     for done in range(rounds):
@@ -161,6 +159,12 @@ def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Ba
         within.take_bare(ours, weights)
     compared = [_comparison(measure, found, theirs.fastest[measure]) for measure, found in pairs.items()]
     return compared, within
+
+
+def _turns(ours: Ours, theirs: Theirs) -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
+    """By measure, ours and theirs."""
+    steps = {_width(rows): (partial(ours.step, rows), partial(theirs.step, rows)) for rows in WIDTHS}
+    return {PREFILL: (ours.prefill, theirs.prefill), **steps}
 
 
 def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
@@ -216,16 +220,16 @@ def files(name: str) -> tuple[Path, Path]:
     return Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
 
 
+def rows(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for one in result["comparisons"]:
+        low, high = one["ratio_quartiles"]
+        ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
+        yield one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", ratio, one["peer"], str(one["rounds"])
+
+
 def show(result: dict[str, Any]) -> None:
-    rows = [
-        (
-            one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", f"{one['ratio']:.2f}",
-            "{:.2f} {:.2f}".format(*one["ratio_quartiles"]), one["peer"],
-        )
-        for one in result["comparisons"]
-    ]  # fmt: skip
-    notes = (*said(result), result["peer"], result["machine"])
-    print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+    title = f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each"
+    print_table(title, COLUMNS, rows(result), (*said(result), result["peer"], result["machine"]))
 
 
 def said(result: dict[str, Any]) -> Sequence[str]:
