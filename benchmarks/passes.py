@@ -33,7 +33,7 @@ from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.store import Store, default_home
-from ghostdraft.models.types import ModelError
+from ghostdraft.models.types import ModelError, Tokenizer
 
 PROMPT = 1200  # tokens
 WIDTHS = (1, 4, 8, 16)  # rows of a pass
@@ -142,7 +142,7 @@ class Within:
 
 def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Bar) -> tuple[list[Comparison], Within]:
     """Each measure once a round."""
-    prompt = code(loaded)
+    prompt = code(loaded.tokenizer)
     ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
     ours.prefill()
     turns = _turns(ours, theirs)
@@ -180,10 +180,10 @@ def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
     return Comparison(measure, ours_ms, peer_ms, median, (low, high), peer, len(pairs))
 
 
-def code(loaded: Loaded, tokens: int = PROMPT) -> list[int]:
+def code(tokenizer: Tokenizer, tokens: int = PROMPT) -> list[int]:
     """A prompt: code that every Python has."""
     text = Path(argparse.__file__).read_text(encoding="utf-8")
-    return loaded.tokenizer.encode(text)[:tokens]
+    return tokenizer.encode(text)[:tokens]
 
 
 def _width(rows: int) -> str:
