@@ -14,7 +14,7 @@ import asyncio
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ CANCELLED = -32800
 BURST = 1000
 TICK = 0.0005  # seconds between two looks
 IDLE = 1.0  # seconds in which an idle process is watched
+COLUMNS = ("ms until it stops, in", "count", "p50", "p99", "most")
 LINES = 300  # of the document before the cursor
 
 
@@ -199,21 +200,25 @@ def _spread(found: Sequence[Trial]) -> dict[str, float | int]:
     return {"count": len(times), "p50": round(statistics.median(times), 2), "p99": round(p99, 2), "most": times[-1]}
 
 
-def show(result: dict[str, Any]) -> None:
-    rows = [
-        (kind, str(of["count"]), *(f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most")))
-        for kind, of in result["stopped_ms"].items()
-    ]
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for kind, of in result["stopped_ms"].items():
+        spread = (f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most"))
+        yield {"verify": "decoding"}.get(kind, kind), str(of["count"]), *spread
+
+
+def said(result: Mapping[str, Any]) -> str:
+    """What the burst left behind."""
     after = result["burst"]
-    notes = (
-        f"burst: {after['answered']} of {after['sent']} answered, {after['cancelled']} as cancelled, in "
-        f"{after['seconds']:.1f} s; {after['cpu_after']:.0%} of a core a second later",
-        result["machine"],
+    return (
+        f"{result['model']}: of {after['sent']:,} requests fired and cancelled in a burst {after['answered']:,} were "
+        f"answered, {after['cancelled']:,} as cancelled; a second later the process used {after['cpu_after']:.0%} of a "
+        "core."
     )
-    columns = ("ms from cancel to stop, in", "count", "p50", "p99", "most")
-    print_table(
-        f"{result['model']}: cancelled 0 to {1e3 * LATEST:.0f} ms after the first pass began", columns, rows, notes
-    )
+
+
+def show(result: Mapping[str, Any]) -> None:
+    title = f"{result['model']}: cancelled 0 to {1e3 * LATEST:.0f} ms after the first pass began"
+    print_table(title, COLUMNS, rows(result), (said(result), result["machine"]))
 
 
 def main(

@@ -52,17 +52,17 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
     first = rows[0]
     title = f"{first['model']}: {first['cursors']} holes, {first['tokens']} tokens left standing"
     languages = [(f"{row['drafter']}, {name}", each) for row in rows[1:] for name, each in row["languages"].items()]
-    lines = [_line(row["drafter"], row) for row in rows] + [_line(name, each) for name, each in languages]
+    lines = [cells(row["drafter"], row) for row in rows] + [cells(name, each) for name, each in languages]
     print_table(title, COLUMNS, lines, (f"holes: sha256 {first['holes_sha256']}", first["machine"]))
 
 
-def _line(name: str, figures: dict[str, Any]) -> list[str]:
+def cells(name: str, figures: dict[str, Any]) -> list[str]:
     low, high = figures["speedup_quartiles"]
     return [
         name,
         f"{figures['tokens_per_second']:.1f}",
         f"{figures['speedup']:.2f}",
-        f"{low:.2f} {figures['speedup_median']:.2f} {high:.2f}",
+        f"{low:.2f}, {figures['speedup_median']:.2f}, {high:.2f}",
         f"{figures['tokens_per_step']:.2f}",
         f"{figures['acceptance']:.0%}",
         "yes" if figures["identical"] else "NO",

@@ -9,26 +9,23 @@ checksum of the weights and the hash of the text, because they take minutes.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from platformdirs import user_cache_path
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from ghostdraft.benchmarks.report import Bar, deliver, print_table
 from ghostdraft.benchmarks.scores import Ints, Scores, join, score
 from ghostdraft.models import tokenizer
 from ghostdraft.models.checkpoint import Checkpoint
@@ -37,6 +34,7 @@ from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelError
 
 WINDOW = 512
 CHUNK = 128
+COLUMNS = ("engine", "reference", "tokens", "same best token", "nats a token")
 
 Scorer = Callable[[Checkpoint, Ints], Iterator[Scores]]  # one Scores a window
 
@@ -55,7 +53,7 @@ class Fidelity:
     nll_rise: float
 
 
-def measure(checkpoint: Checkpoint, tokens: int, engines: list[str], peer: Path, bar: Progress) -> list[Fidelity]:
+def measure(checkpoint: Checkpoint, tokens: int, engines: list[str], peer: Path, bar: Bar) -> list[Fidelity]:
     windows = text_windows(checkpoint, tokens)
     scorers = {name: _scorer(name, peer) for name in engines}
     expected = {name: kept_scores(checkpoint, windows, name, bar) for name in REFERENCES}
@@ -101,7 +99,7 @@ def _text_hash(windows: Ints) -> str:
     return hashlib.sha256(windows.tobytes()).hexdigest()[:16]
 
 
-def kept_scores(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Progress) -> Scores:
+def kept_scores(checkpoint: Checkpoint, windows: Ints, reference: str, bar: Bar) -> Scores:
     """A reference's scores; those of a window that was scored before come from the disk."""
     model = f"{_checksum(checkpoint)}-{reference}-{version(reference)}"
     paths = [user_cache_path("ghostdraft") / "fidelity" / model / f"{_text_hash(window)}.npz" for window in windows]
@@ -118,8 +116,10 @@ def _checksum(checkpoint: Checkpoint) -> str:
     return hashlib.sha256(together.encode()).hexdigest()[:16]
 
 
-def _watched(bar: Progress, name: str, scorer: Scorer, checkpoint: Checkpoint, windows: Ints) -> Iterable[Scores]:
-    return bar.track(scorer(checkpoint, windows), len(windows), description=name)
+def _watched(bar: Bar, name: str, scorer: Scorer, checkpoint: Checkpoint, windows: Ints) -> Iterator[Scores]:
+    for done, scores in enumerate(scorer(checkpoint, windows), start=1):
+        bar.show(done, len(windows), name)
+        yield scores
 
 
 def _scorer(engine: str, peer: Path) -> Scorer:
@@ -180,42 +180,33 @@ def llama_scores(peer: Path, checkpoint: Checkpoint, windows: Ints) -> Iterator[
 REFERENCES: dict[str, Scorer] = {"torch": _torch, "transformers": _transformers}
 
 
-app = typer.Typer(add_completion=False)
+def report(model: str, tokens: int, engines: str, peer: Path) -> list[dict[str, Any]]:
+    """Raises ModelError."""
+    named = [engine for engine in engines.split(",") if engine]
+    with Bar("windows") as bar:
+        return [asdict(one) for one in measure(Store().find(model), tokens, named, peer, bar)]
 
 
-@app.command()
+def rows(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for one in result:
+        figures = (f"{one['tokens']:,}", f"{one['agreement']:.2%}", f"{one['nll_rise']:+.4f}")
+        yield one["engine"], one["reference"], *figures
+
+
+def show(result: Sequence[Mapping[str, Any]]) -> None:
+    print_table(result[0]["model"], COLUMNS, rows(result), ())
+
+
 def main(
     model: Annotated[str, typer.Option(help="A model in the store.")] = "tiny",
     tokens: Annotated[int, typer.Option(min=1, max=50_000, help="How many to score, in windows of 512.")] = 20_000,
     engines: Annotated[str, typer.Option(help="Of cpu and llama.cpp, separated by commas.")] = "cpu",
     peer_python: Annotated[Path, typer.Option(help="The Python that has llama_cpp.")] = Path(sys.executable),
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Best-token agreement and rise of the negative log-likelihood against the float32 model."""
-    try:
-        with _progress() as bar:
-            rows = measure(Store().find(model), tokens, [e for e in engines.split(",") if e], peer_python, bar)
-    except ModelError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        Console().print(_table(rows))
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True))
-
-
-def _table(rows: list[Fidelity]) -> Table:
-    title = f"{rows[0].model}, {rows[0].tokens} tokens"
-    table = Table("engine", "against", "best token", "nll", "nll rise", title=title)
-    for row in rows:
-        table.add_row(row.engine, row.reference, f"{row.agreement:.2%}", f"{row.nll:.4f}", f"{row.nll_rise:+.4f}")
-    return table
+    deliver(partial(report, model, tokens, engines, peer_python), show, as_json, ModelError)
 
 
 if __name__ == "__main__":
-    app()
+    typer.run(main)

@@ -8,14 +8,18 @@ matches, and the tokens that a prompt does not share with the one a keystroke la
 
 from __future__ import annotations
 
-import argparse
 import random
 import sysconfig
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Annotated, Any
 
+import typer
+
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
 from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.stream import TextStream
@@ -24,7 +28,7 @@ from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import FimTemplate
+from ghostdraft.models.types import FimTemplate, ModelError
 
 FILES = (
     "argparse", "ast", "calendar", "configparser", "csv", "dataclasses", "difflib", "fileinput", "ftplib", "gettext",
@@ -34,6 +38,7 @@ FILES = (
 PREFIX_LINES, SUFFIX_LINES = 25, 10
 LEAST_REST = 4  # code points
 MOST_TOKENS = 32
+COLUMNS = ("order", "exact", "tokens re-read at the next key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +111,33 @@ def orders(loaded: Loaded) -> Iterator[tuple[str, tuple[FimTemplate, ...]]]:
     yield "prefix alone", ()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="starter")
-    parser.add_argument("--holes", type=int, default=60)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int)
-    options = parser.parse_args()
-    loaded = load(options.model, options.device, threads=options.threads)
-    cut = holes(options.holes)
-    print(f"{options.model}: {len(cut)} holes")  # noqa: T201
-    for order, fim in orders(loaded):
-        result = measured(loaded, order, fim, cut)
-        print(f"{order:14} exact {result.exact:3}   {result.reread:6.1f} tokens re-read at the next key")  # noqa: T201
+def report(model: str, count: int, device: str, threads: int | None) -> dict[str, Any]:
+    """Raises ModelError."""
+    loaded, cut, found = load(model, device, threads=threads), holes(count), list[Result]()
+    each = list(orders(loaded))
+    with Bar("orders") as bar:
+        for done, (order, fim) in enumerate(each):
+            bar.show(done, len(each), order)
+            found.append(measured(loaded, order, fim, cut))
+    about = {"model": model, "holes": len(cut), "machine": machine_line(loaded.model)}
+    return {**about, "orders": [asdict(one) for one in found]}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    rows = [(of["order"], str(of["exact"]), f"{of['reread']:.1f}") for of in result["orders"]]
+    print_table(f"{result['model']}: {result['holes']} holes", COLUMNS, rows, [result["machine"]])
+
+
+def main(
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "starter",
+    count: Annotated[int, typer.Option("--holes", min=1, help="How many lines are cut.")] = 60,
+    device: Annotated[str, typer.Option(help="What runs the model.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Of the processor.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """See which fill-in-the-middle order a model does best with."""
+    deliver(partial(report, model, count, device, threads), show, as_json, ModelError)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

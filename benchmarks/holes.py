@@ -7,48 +7,41 @@ cut out, and what closes the block stays. Knows the shape of blocks in some lang
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
+
+from ghostdraft.completion.blocks import indentation
+from ghostdraft.completion.syntax import Syntax
 
 LIST_FILE = "holes.json"
 SHORTEST, LONGEST = 10, 60  # lines of a hole
 
 
 @dataclass(frozen=True, slots=True)
-class Grammar:
+class Rules:
     """Where a language's blocks are: `blocks` are node types whose lines between the first and last are the body,
-    or, for an indented language, whose own lines are."""
+    or, for an indented language, whose own lines are. `comments`: how a line of comment begins."""
 
-    module: str
-    entry: str
     blocks: frozenset[str]
-    comments: tuple[str, ...]
+    comments: tuple[str, ...] = ("//", "/*", "*")
     indented: bool = False
 
 
-GRAMMARS = {
-    "python": Grammar("tree_sitter_python", "language", frozenset({"block"}), ("#",), indented=True),
-    "typescript": Grammar(
-        "tree_sitter_typescript", "language_typescript", frozenset({"statement_block"}), ("//", "/*", "*")
-    ),
-    "javascript": Grammar("tree_sitter_javascript", "language", frozenset({"statement_block"}), ("//", "/*", "*")),
-    "go": Grammar("tree_sitter_go", "language", frozenset({"block"}), ("//", "/*", "*")),
-    "rust": Grammar("tree_sitter_rust", "language", frozenset({"block"}), ("//", "/*", "*")),
-    "c": Grammar("tree_sitter_c", "language", frozenset({"compound_statement"}), ("//", "/*", "*")),
-    "java": Grammar("tree_sitter_java", "language", frozenset({"block", "constructor_body"}), ("//", "/*", "*")),
+LANGUAGES = {
+    "python": Rules(frozenset({"block"}), ("#",), indented=True),
+    "typescript": Rules(frozenset({"statement_block"})),
+    "javascript": Rules(frozenset({"statement_block"})),
+    "go": Rules(frozenset({"block"})),
+    "rust": Rules(frozenset({"block"})),
+    "c": Rules(frozenset({"compound_statement"})),
+    "java": Rules(frozenset({"block", "constructor_body"})),
 }
-LANGUAGE_OF_SUFFIX = {
-    ".py": "python", ".ts": "typescript", ".js": "javascript", ".mjs": "javascript",
-    ".go": "go", ".rs": "rust", ".c": "c", ".java": "java",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +119,22 @@ def cut(name: str, language: str, text: str, block: Block) -> Cursor:
 
     Raises ValueError where the text has no such lines.
     """
-    lines = text.splitlines(keepends=True) if "\r" not in text else text.replace("\r\n", "\n").splitlines(keepends=True)
+    lines = text.replace("\r\n", "\n").split("\n")
     first, last = block.line - 1, block.line - 1 + block.lines
     if not 0 <= first < last <= len(lines):
         raise ValueError(f"{name} has no lines {block.line} to {last}.")
-    indent = _indent(lines[first])
-    prefix, body = "".join(lines[:first]) + indent, "".join(lines[first:last]).removeprefix(indent)
-    return Cursor(name, language, prefix + "\n" + "".join(lines[last:]), len(prefix), body.removesuffix("\n"))
+    indent = indentation(lines[first])
+    prefix, body = "\n".join([*lines[:first], indent]), "\n".join(lines[first:last]).removeprefix(indent)
+    return Cursor(name, language, "\n".join([prefix, *lines[last:]]), len(prefix), body)
 
 
 def find_blocks(text: str, language: str) -> Iterator[Block]:
     """Every block of `text` whose body can be a hole, in the order of the file, nested ones too."""
-    grammar, lines = GRAMMARS[language], text.split("\n")
-    for node in _nodes(_parser(language).parse(text.encode()).root_node):
-        if node.type in grammar.blocks and not node.has_error:
-            span = _indented_body(node, lines) if grammar.indented else _braced_body(node, lines)
-            if span and SHORTEST <= span[1] - span[0] <= LONGEST and _is_code(lines[span[0] : span[1]], grammar):
+    rules, lines = LANGUAGES[language], text.split("\n")
+    for node in _nodes(Syntax.parsed(text, language).tree.root_node):
+        if node.type in rules.blocks and not node.has_error:
+            span = _indented_body(node, lines) if rules.indented else _braced_body(node, lines)
+            if span and SHORTEST <= span[1] - span[0] <= LONGEST and _is_code(lines[span[0] : span[1]], rules.comments):
                 yield Block(span[0] + 1, span[1] - span[0], _repeated(lines, *span))
 
 
@@ -149,12 +142,6 @@ def shingles(lines: list[str]) -> set[tuple[str, ...]]:
     """All runs of three non-blank lines, without their indents."""
     stripped = [line.strip() for line in lines if line.strip()]
     return {tuple(stripped[i : i + 3]) for i in range(len(stripped) - 2)}
-
-
-@cache
-def _parser(language: str) -> Parser:
-    grammar = GRAMMARS[language]
-    return Parser(Language(getattr(importlib.import_module(grammar.module), grammar.entry)()))
 
 
 def _nodes(root: Node) -> Iterator[Node]:
@@ -183,16 +170,16 @@ def _braced_body(node: Node, lines: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _is_code(body: list[str], grammar: Grammar) -> bool:
+def _is_code(body: list[str], comments: tuple[str, ...]) -> bool:
     """Not blank at the start, not mostly comments, not a table of numbers, no overlong line."""
     written = [line.strip() for line in body if line.strip()]
-    comments = sum(line.startswith(grammar.comments) for line in written)
+    commented = sum(line.startswith(comments) for line in written)
     characters = "".join(written)
     digits = sum(c.isdigit() for c in characters)
     return (
         bool(body[0].strip())
         and len(written) >= SHORTEST
-        and comments <= 0.3 * len(written)
+        and commented <= 0.3 * len(written)
         and digits <= 0.15 * len(characters)
         and max(map(len, body)) <= 160
     )
@@ -202,7 +189,3 @@ def _repeated(lines: list[str], first: int, last: int) -> float:
     inside = shingles(lines[first:last])
     outside = shingles(lines[:first]) | shingles(lines[last:])
     return round(len(inside & outside) / max(1, len(inside)), 3)
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" \t"))]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, cast
@@ -29,6 +29,7 @@ from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import LanguageModel, ModelError, Pass
 
 LINES = (400, 16_000)
+COLUMNS = ("lines", "MB", "keys", "ms a key, p50", "p90", "most")
 URI = "file:///bench/long.py"
 TYPED = "    result = compute(value, other) + something.known[index]"
 FUNCTION = """\
@@ -133,13 +134,14 @@ def report(model: str) -> dict[str, Any]:
     return {"model": model, "files": [asdict(one) for one in found], "machine": machine_line(loaded.model)}
 
 
-def show(result: dict[str, Any]) -> None:
-    rows = [
-        (f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", *(f"{of[key]:.1f}" for key in ("p50", "p90", "most")))
-        for of in result["files"]
-    ]
-    columns = ("lines", "MB", "ms a key, p50", "p90", "most")
-    print_table(f"{result['model']}: a key, but for the model's passes", columns, rows, [result["machine"]])
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for of in result["files"]:
+        spread = (f"{of[key]:.1f}" for key in ("p50", "p90", "most"))
+        yield f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", str(of["keys"]), *spread
+
+
+def show(result: Mapping[str, Any]) -> None:
+    print_table(f"{result['model']}: a key, but for the model's passes", COLUMNS, rows(result), [result["machine"]])
 
 
 def main(

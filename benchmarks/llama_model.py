@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ghostdraft.benchmarks.llama_library import fill, open_model
 from ghostdraft.models.rows import check_path, check_room, checked_parents
 from ghostdraft.models.types import CacheState, FloatArray, IntArray, Pass, Shape
 
@@ -21,19 +22,15 @@ MAX_ROWS = 64  # more make no row cheaper
 
 
 class LlamaModel:
-    """A LanguageModel; `interrupt` takes a pass's time. Raises RuntimeError where llama.cpp cannot load the file."""
+    """A LanguageModel; `interrupt` takes a pass's time. Raises RuntimeError where llama.cpp cannot load the file or
+    make a context."""
 
     def __init__(self, path: Path, shape: Shape, context: int, threads: int, flash: bool) -> None:
         self._llama: Any = importlib.import_module("llama_cpp")
         self._llama.llama_backend_init()
-        self._model = self._llama.llama_model_load_from_file(
-            str(path).encode(), self._llama.llama_model_default_params()
-        )
-        if not self._model:
-            raise RuntimeError(f"llama.cpp cannot load {path}.")
-        self.shape, self.context, self.max_rows, self.length = shape, context, MAX_ROWS, 0
-        self._context = self._llama.llama_init_from_model(self._model, self._settings(threads, flash))
+        self._model, self._context = open_model(self._llama, str(path), context, threads, flash)
         self._batch = self._llama.llama_batch_init(MAX_ROWS, 0, 1)
+        self.shape, self.context, self.max_rows, self.length = shape, context, MAX_ROWS, 0
         self._parents: IntArray = np.empty(0, np.int32)  # of the last pass
 
     def forward(
@@ -44,7 +41,7 @@ class LlamaModel:
         if list(checked) != list(range(-1, len(token_ids) - 1)):
             raise ValueError("llama.cpp's rows stand in a line")
         check_room(len(token_ids), self.length, self.max_rows, self.context)
-        self._fill(token_ids, frozenset(logit_rows))
+        fill(self._batch, token_ids, self.length, frozenset(logit_rows))
         self._decode()
         self._parents = checked
         return Pass(self._logits(logit_rows))
@@ -76,22 +73,9 @@ class LlamaModel:
         self._drop_rows()
 
     def close(self) -> None:
+        self._llama.llama_batch_free(self._batch)
         self._llama.llama_free(self._context)
         self._llama.llama_model_free(self._model)
-
-    def _settings(self, threads: int, flash: bool) -> Any:
-        settings = self._llama.llama_context_default_params()
-        settings.n_ctx, settings.n_threads, settings.n_threads_batch = self.context, threads, threads
-        settings.flash_attn_type = int(flash)
-        return settings
-
-    def _fill(self, token_ids: Sequence[int] | IntArray, logit_rows: frozenset[int]) -> None:
-        batch = self._batch
-        batch.n_tokens = len(token_ids)
-        for i, token in enumerate(token_ids):
-            batch.token[i], batch.pos[i] = int(token), self.length + i
-            batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
-            batch.logits[i] = i in logit_rows
 
     def _decode(self) -> None:
         status = self._llama.llama_decode(self._context, self._batch)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ghostdraft.benchmarks.json_lines import serve
+from ghostdraft.benchmarks.llama_library import fill, open_model
 
 Q8_0_FILE_TYPE = 7  # LLAMA_FTYPE_MOSTLY_Q8_0
 
@@ -24,14 +25,8 @@ class Peer:
 
     def __init__(self, llama: Any, path: str, context: int, threads: int, flash: bool) -> None:
         self.llama = llama
-        self.model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
-        if not self.model:
-            raise RuntimeError(f"llama.cpp cannot load {path}.")
-        settings = llama.llama_context_default_params()
-        settings.n_ctx, settings.n_threads, settings.n_threads_batch = context, threads, threads
-        settings.flash_attn_type = int(flash)
-        self.context = llama.llama_init_from_model(self.model, settings)
-        self.batch = llama.llama_batch_init(settings.n_batch, 0, 1)
+        _, self.context = open_model(llama, path, context, threads, flash)
+        self.batch = llama.llama_batch_init(context, 0, 1)
         self.length = 0
 
     def prefill(self, tokens: Sequence[int]) -> float:
@@ -50,23 +45,15 @@ class Peer:
         return times
 
     def _decode(self, tokens: Sequence[int], all_logits: bool) -> float:
-        batch = self._fill(tokens, all_logits)
+        last = len(tokens) - 1
+        fill(self.batch, tokens, self.length, range(0 if all_logits else last, len(tokens)))
         start = time.perf_counter()
-        failed = self.llama.llama_decode(self.context, batch)
-        self.llama.llama_get_logits_ith(self.context, len(tokens) - 1)
+        failed = self.llama.llama_decode(self.context, self.batch)
+        self.llama.llama_get_logits_ith(self.context, last)
         elapsed = (time.perf_counter() - start) * 1e3
         if failed:
             raise RuntimeError(f"llama_decode failed with {failed}.")
         return elapsed
-
-    def _fill(self, tokens: Sequence[int], all_logits: bool) -> Any:
-        batch = self.batch
-        batch.n_tokens = len(tokens)
-        for i, token in enumerate(tokens):
-            batch.token[i], batch.pos[i] = token, self.length + i
-            batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
-            batch.logits[i] = all_logits or i == len(tokens) - 1
-        return batch
 
     def _truncate(self, length: int) -> None:
         self.llama.llama_memory_seq_rm(self.llama.llama_get_memory(self.context), 0, length, -1)

@@ -17,10 +17,11 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from ghostdraft.benchmarks.corpus import Corpus, read_packages
-from ghostdraft.benchmarks.holes import LANGUAGE_OF_SUFFIX, LIST_FILE, Block, Hole, Package, find_blocks, shingles
+from ghostdraft.benchmarks.holes import LIST_FILE, Block, Hole, Package, find_blocks, shingles
 
 SEED = "ghostdraft-holes-1"
 QUOTA = {"python": 45, "typescript": 32, "go": 32, "rust": 32, "c": 32, "java": 32}
+SUFFIXES = {"python": ".py", "typescript": ".ts", "go": ".go", "rust": ".rs", "c": ".c", "java": ".java"}
 MOST_REPEATED = 0.3  # share of a body that may stand elsewhere in its file
 MOST_ALIKE = 0.2  # share of a body that may stand in a hole already chosen
 EARLIEST_LINE = 15
@@ -83,7 +84,7 @@ def _candidates(package: Package, language: str, corpus: Corpus) -> Iterator[Can
 
 def _wanted_path(path: str, language: str) -> bool:
     inside = path.partition("/")[2] or path
-    return LANGUAGE_OF_SUFFIX.get(Path(path).suffix) == language and not NOT_WANTED_PATH.search(inside)
+    return path.endswith(SUFFIXES[language]) and not NOT_WANTED_PATH.search(inside)
 
 
 def _wanted_text(data: bytes) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from ghostdraft.benchmarks.holes import LANGUAGE_OF_SUFFIX, Block, Cursor, cut, find_blocks
+from ghostdraft.benchmarks.holes import LANGUAGES, Block, Cursor, cut, find_blocks
+from ghostdraft.completion.syntax import language_of
 from ghostdraft.models import plain_files
 
 
@@ -46,9 +47,9 @@ def _order(block: Block) -> str:
 
 
 def _language(path: Path) -> str:
-    language = LANGUAGE_OF_SUFFIX.get(path.suffix)
-    if language is None:
-        raise NoHoles(f"{path} is none of the languages that have holes: {', '.join(LANGUAGE_OF_SUFFIX)}.")
+    language = language_of(path.name)
+    if language not in LANGUAGES:
+        raise NoHoles(f"{path} is in none of the languages that have holes: {', '.join(LANGUAGES)}.")
     return language
 
 

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghostdraft.benchmarks import contexts, memory, passes, peers, replay_table
+from ghostdraft.benchmarks import (
+    cancel,
+    contexts,
+    decode_table,
+    fidelity,
+    keystroke,
+    memory,
+    passes,
+    peers,
+    replay_table,
+    startup,
+)
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -46,19 +56,9 @@ def _decode(result: Any) -> Rows:
             yield _decode_row(row["model"], f"{row['drafter']}, {language}", each)
 
 
-def _decode_row(model: str, drafter: str, row: Any) -> Sequence[str]:
-    low, high = row["speedup_quartiles"]
-    return (
-        model,
-        drafter,
-        str(row["cursors"]),
-        f"{row['tokens_per_second']:.1f}",
-        f"{row['speedup']:.2f}",
-        f"{low:.2f}, {row['speedup_median']:.2f}, {high:.2f}",
-        f"{row['tokens_per_step']:.2f}",
-        f"{row['acceptance']:.0%}",
-        "yes" if row["identical"] else "**no**",
-    )
+def _decode_row(model: str, drafter: str, figures: Any) -> Sequence[str]:
+    name, *cells = decode_table.cells(drafter, figures)
+    return model, name, str(figures["cursors"]), *cells
 
 
 def _decode_notes(result: Any) -> Iterable[str]:
@@ -81,14 +81,6 @@ def _peers_notes(result: Any) -> Iterable[str]:
     yield result["machine"]
 
 
-def _passes(result: Any) -> Rows:
-    for one in result["comparisons"]:
-        low, high = one["ratio_quartiles"]
-        ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
-        ours, theirs = f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}"
-        yield result["model"], one["measure"], ours, theirs, ratio, one["peer"], str(one["rounds"])
-
-
 def _passes_notes(result: Any) -> Iterable[str]:
     yield from (f"{result['model']}: {sentence}" for sentence in passes.said(result))
     yield result["peer"]
@@ -108,41 +100,13 @@ def _replay_notes(result: Any) -> Iterable[str]:
     yield first["machine"]
 
 
-def _startup(result: Any) -> Rows:
-    for name, key in (("`initialize` answered", "initialized"), ("model ready", "ready")):
-        times = [one[key] for one in result["starts"]]
-        spread = (f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}")
-        yield result["model"], name, str(len(times)), *spread
-
-
-def _cancel(result: Any) -> Rows:
-    for kind, of in result["stopped_ms"].items():
-        spread = (f"{of[key]:.1f}" if key in of else "-" for key in ("p50", "p99", "most"))
-        yield result["model"], {"verify": "decoding"}.get(kind, kind), str(of["count"]), *spread
+def _with_model(rows: Callable[[Any], Rows]) -> Callable[[Any], Rows]:
+    return lambda result: ((result["model"], *cells) for cells in rows(result))
 
 
 def _cancel_notes(result: Any) -> Iterable[str]:
-    after = result["burst"]
-    yield (
-        f"{result['model']}: of {after['sent']:,} requests fired and cancelled in a burst {after['answered']:,} were "
-        f"answered, {after['cancelled']:,} as cancelled; a second later the process used {after['cpu_after']:.0%} of a "
-        "core."
-    )
+    yield cancel.said(result)
     yield result["machine"]
-
-
-def _keystroke(result: Any) -> Rows:
-    for of in result["files"]:
-        spread = (f"{of[key]:.1f}" for key in ("p50", "p90", "most"))
-        yield result["model"], f"{of['lines']:,}", f"{of['characters'] / 1e6:.2f}", str(of["keys"]), *spread
-
-
-def _contexts(result: Any) -> Rows:
-    return ((result["model"], *cells) for cells in contexts.rows(result))
-
-
-def _memory(result: Any) -> Rows:
-    return ((result["model"], *cells) for cells in memory.rows(result))
 
 
 def _memory_notes(result: Any) -> Iterable[str]:
@@ -151,9 +115,7 @@ def _memory_notes(result: Any) -> Iterable[str]:
 
 
 def _fidelity(result: Any) -> Rows:
-    for row in result:
-        figures = (f"{row['tokens']:,}", f"{row['agreement']:.2%}", f"{row['nll_rise']:+.4f}")
-        yield row["model"], row["engine"], row["reference"], *figures
+    return ((result[0]["model"], *cells) for cells in fidelity.rows(result))
 
 
 def _machine(result: Any) -> Iterable[str]:
@@ -165,27 +127,16 @@ def _nothing(_result: Any) -> Iterable[str]:
 
 
 _SECTIONS: dict[str, tuple[Sequence[str], Callable[[Any], Rows], Callable[[Any], Iterable[str]]]] = {
-    "decode": (
-        (
-            "model", "drafter", "holes", "tokens/s", "speedup", "quartiles by hole", "tokens/step", "acceptance",
-            "identical",
-        ),
-        _decode,
-        _decode_notes,
-    ),
+    "decode": (("model", "drafter", "holes", *decode_table.COLUMNS[1:]), _decode, _decode_notes),
     "peers": (("model", *peers.COLUMNS), _peers, _peers_notes),
-    "passes": (
-        ("model", "milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds"),
-        _passes,
-        _passes_notes,
-    ),
+    "passes": (("model", *passes.COLUMNS), _with_model(passes.rows), _passes_notes),
     "replay": (("model", *replay_table.COLUMNS), _replay, _replay_notes),
-    "startup": (("model", "seconds from the start", "starts", "median", "least", "most"), _startup, _machine),
-    "cancel": (("model", "ms until it stops, in", "count", "p50", "p99", "most"), _cancel, _cancel_notes),
-    "keystroke": (("model", "lines", "MB", "keys", "ms a key, p50", "p90", "most"), _keystroke, _machine),
-    "contexts": (("model", *contexts.COLUMNS), _contexts, _machine),
-    "memory": (("model", *memory.COLUMNS), _memory, _memory_notes),
-    "fidelity": (("model", "engine", "reference", "tokens", "same best token", "nats a token"), _fidelity, _nothing),
+    "startup": (("model", *startup.COLUMNS), _with_model(startup.rows), _machine),
+    "cancel": (("model", *cancel.COLUMNS), _with_model(cancel.rows), _cancel_notes),
+    "keystroke": (("model", *keystroke.COLUMNS), _with_model(keystroke.rows), _machine),
+    "contexts": (("model", *contexts.COLUMNS), _with_model(contexts.rows), _machine),
+    "memory": (("model", *memory.COLUMNS), _with_model(memory.rows), _memory_notes),
+    "fidelity": (("model", *fidelity.COLUMNS), _fidelity, _nothing),
 }  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +33,7 @@ from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.store import Store, default_home
-from ghostdraft.models.types import ModelError
+from ghostdraft.models.types import ModelError, Tokenizer
 
 PROMPT = 1200  # tokens
 WIDTHS = (1, 4, 8, 16)  # rows of a pass
@@ -42,7 +43,7 @@ CONTEXT = 2048
 THREADS = 2
 PAUSE = 0.05  # seconds, in which the other engine's threads fall asleep
 PREFILL = "cold prefill, a token"
-COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio", "quartiles", "its fastest")
+COLUMNS = ("milliseconds", "ghostdraft", "llama.cpp", "ratio (quartiles)", "its fastest", "rounds")
 
 Pair = tuple[float, float]  # milliseconds, ours and theirs
 
@@ -72,7 +73,7 @@ class Ours:
         """A cold prompt up to the first token behind it: milliseconds a token."""
         self._decoder.forget()
         start = time.perf_counter()
-        for _ in self._decoder.run(self._prompt, (), 1, (), _Never()):
+        for _ in self._decoder.run(self._prompt, (), 1, (), Event()):
             pass
         return _since(start) / len(self._prompt)
 
@@ -115,11 +116,6 @@ class Theirs:
         return statistics.median(times[1:])
 
 
-class _Never:
-    def is_set(self) -> bool:
-        return False
-
-
 @dataclass(slots=True)
 class Within:
     """Ratios of our own times."""
@@ -146,12 +142,10 @@ class Within:
 
 def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Bar) -> tuple[list[Comparison], Within]:
     """Each measure once a round."""
-    prompt = code(loaded)
+    prompt = code(loaded.tokenizer)
     ours, theirs = Ours(loaded, prompt), Theirs(llama, prompt)
     ours.prefill()
-    turns: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {PREFILL: (ours.prefill, theirs.prefill)}
-    for rows in WIDTHS:
-        turns[_width(rows)] = (lambda rows=rows: ours.step(rows), lambda rows=rows: theirs.step(rows))  # type: ignore[misc]
+    turns = _turns(ours, theirs)
     pairs: dict[str, list[Pair]] = {measure: [] for measure in turns}
     within = Within([], [], [], [])
     for done in range(rounds):
@@ -167,6 +161,12 @@ def compare(loaded: Loaded, llama: Llama, weights: Weights, rounds: int, bar: Ba
     return compared, within
 
 
+def _turns(ours: Ours, theirs: Theirs) -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
+    """By measure, ours and theirs."""
+    steps = {_width(rows): (partial(ours.step, rows), partial(theirs.step, rows)) for rows in WIDTHS}
+    return {PREFILL: (ours.prefill, theirs.prefill), **steps}
+
+
 def _pair(ours: Callable[[], float], theirs: Callable[[], float]) -> Pair:
     time.sleep(PAUSE)
     mine = ours()
@@ -180,10 +180,10 @@ def _comparison(measure: str, pairs: Sequence[Pair], peer: str) -> Comparison:
     return Comparison(measure, ours_ms, peer_ms, median, (low, high), peer, len(pairs))
 
 
-def code(loaded: Loaded, tokens: int = PROMPT) -> list[int]:
+def code(tokenizer: Tokenizer, tokens: int = PROMPT) -> list[int]:
     """A prompt: code that every Python has."""
     text = Path(argparse.__file__).read_text(encoding="utf-8")
-    return loaded.tokenizer.encode(text)[:tokens]
+    return tokenizer.encode(text)[:tokens]
 
 
 def _width(rows: int) -> str:
@@ -220,16 +220,16 @@ def files(name: str) -> tuple[Path, Path]:
     return Store().find(name).weights[0], default_home() / "bench" / f"{name}-q8_0.gguf"
 
 
+def rows(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for one in result["comparisons"]:
+        low, high = one["ratio_quartiles"]
+        ratio = f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
+        yield one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", ratio, one["peer"], str(one["rounds"])
+
+
 def show(result: dict[str, Any]) -> None:
-    rows = [
-        (
-            one["measure"], f"{one['ours_ms']:.2f}", f"{one['peer_ms']:.2f}", f"{one['ratio']:.2f}",
-            "{:.2f} {:.2f}".format(*one["ratio_quartiles"]), one["peer"],
-        )
-        for one in result["comparisons"]
-    ]  # fmt: skip
-    notes = (*said(result), result["peer"], result["machine"])
-    print_table(f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each", COLUMNS, rows, notes)
+    title = f"{result['model']} behind {PROMPT} tokens, {THREADS} threads each"
+    print_table(title, COLUMNS, rows(result), (*said(result), result["peer"], result["machine"]))
 
 
 def said(result: dict[str, Any]) -> Sequence[str]:

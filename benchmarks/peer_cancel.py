@@ -13,10 +13,9 @@ from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 
-import psutil
-
 from ghostdraft.benchmarks.contenders import Served
 from ghostdraft.benchmarks.llama_server import LlamaServer
+from ghostdraft.benchmarks.process import ticked_seconds
 
 COUNT = 11
 LATEST = 0.4  # seconds from the request to the hanging up
@@ -39,22 +38,17 @@ def silence(server: LlamaServer, prompt: Sequence[int], delay: float) -> float:
     with closing(HTTPConnection("127.0.0.1", server.port)) as connection:
         connection.request("POST", "/completion", json.dumps(wish), {"Content-Type": "application/json"})
         time.sleep(delay)
-    return _until_silent(psutil.Process(server.process.pid))
+    return _until_silent(server.process.pid)
 
 
-def _until_silent(process: psutil.Process) -> float:
+def _until_silent(pid: int) -> float:
     start = last = time.perf_counter()
-    used = _seconds(process)
+    used = ticked_seconds(pid)
     while (now := time.perf_counter()) - last < SILENT:
-        if (seconds := _seconds(process)) != used:
+        if (seconds := ticked_seconds(pid)) != used:
             used, last = seconds, now
         time.sleep(LOOK)
     return last - start
-
-
-def _seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 def _new(prompt: Sequence[int], number: int) -> Sequence[int]:

@@ -95,7 +95,7 @@ class Field:
 def _variants(loaded: Loaded, build: Build) -> dict[str, tuple[Path, bool]]:
     gguf, requantised = files(loaded.spec.name)
     with Llama(gguf, requantised, CONTEXT, THREADS, build.environment) as llama:
-        flashes = {kind: _flash_pays(llama, kind, code(loaded)) for kind in ("GGUF", "Q8_0")}
+        flashes = {kind: _flash_pays(llama, kind, code(loaded.tokenizer)) for kind in ("GGUF", "Q8_0")}
     paths = {"GGUF": gguf, "Q8_0": requantised}
     return {variant(kind, flash): (paths[kind], flash) for kind, flash in flashes.items()}
 

@@ -50,7 +50,7 @@ def report(name: str, cursors: int, rounds: int, vllm_python: Path | None) -> di
     with ExitStack() as stack, Bar(name) as bar:
         field = Field.open(loaded, build, stack)
         times, notes = _decoding(field, places, rounds, vllm_python, bar)
-        silent = peer_cancel.measure(field.plain(), code(loaded))
+        silent = peer_cancel.measure(field.plain(), code(loaded.tokenizer))
     rows = peer_decode.rows(times, OURS)
     return {
         "model": name,

@@ -41,6 +41,12 @@ def most_resident(pid: int) -> int:
 def cpu_seconds(pid: int) -> float:
     """Processor time of all threads that it has now: to the nanosecond on Linux, elsewhere in the system's ticks."""
     if sys.platform != "linux":
-        return float(sum(psutil.Process(pid).cpu_times()[:2]))
+        return ticked_seconds(pid)
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return 1e-9 * sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads)
+
+
+def ticked_seconds(pid: int) -> float:
+    """Processor time of all threads that it ever had, in the system's ticks, which waking up for a moment does not
+    move."""
+    return float(sum(psutil.Process(pid).cpu_times()[:2]))

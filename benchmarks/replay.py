@@ -51,13 +51,14 @@ class Answer:
 class Note:
     """What the engine did for the document's `version`, in tokens: `reused` stood in its cache, `computed` were read
     or generated, or stood in a pass that was interrupted before and not gone on with. `model_ms` went into reading and
-    writing them."""
+    writing them. `ahead`: they were read before anybody asked, and there is no prompt."""
 
     version: int
     prompt: int
     reused: int
     computed: int
     model_ms: float = 0.0
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`cancelled`: nobody waited for the answer any more."""
+    """`cancelled`: nobody waited for the answer any more, or nobody had asked."""
 
     note: Note
     cancelled: bool
@@ -173,13 +174,14 @@ def first_line(text: str) -> str:
 
 
 def works(notes: Iterable[Note], presses: Sequence[Press], answers: Mapping[int, Answer]) -> list[Work]:
-    """The engine's notes, and which of them were for requests that were cancelled."""
+    """The engine's notes, and which of them were for no answer that came in time."""
     came = in_time(presses, answers)
-    return [Work(note, note.version not in came) for note in notes]
+    return [Work(note, note.ahead or note.version not in came) for note in notes]
 
 
 def cancelled_tokens(works: Sequence[Work]) -> int:
-    """The tokens computed for nothing: those of cancelled requests that the next request did not find in the cache.
+    """The tokens computed for nothing: those of cancelled requests, or read ahead, that were not found in the cache by
+    what was computed next.
 
     What a request had found itself is not its own work; behind the last one nobody looks.
     """
@@ -204,11 +206,12 @@ def _milliseconds(seconds: float | None) -> float | None:
 def summarise(replays: Sequence[Replay]) -> Summary:
     samples = [one for replay in replays for one in replay.samples]
     notes = [work.note for replay in replays for work in replay.works]
+    asked = [note for note in notes if not note.ahead]
     return Summary(
         waits=tuple(one.seconds for one in samples),
         exact=sum(one.exact for one in samples),
-        prompt_tokens=sum(note.prompt for note in notes),
-        reused_tokens=sum(note.reused for note in notes),
+        prompt_tokens=sum(note.prompt for note in asked),
+        reused_tokens=sum(note.reused for note in asked),
         computed_tokens=sum(note.computed for note in notes),
         cancelled_tokens=sum(cancelled_tokens(replay.works) for replay in replays),
         typed=sum(replay.typed for replay in replays),

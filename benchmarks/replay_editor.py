@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 import tempfile
 import threading
@@ -20,18 +19,17 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
-import psutil
-
 from ghostdraft.benchmarks.holes import Cursor
 from ghostdraft.benchmarks.lsp_client import Client, Message, ServerEnded
+from ghostdraft.benchmarks.process import ticked_seconds
 from ghostdraft.benchmarks.replay import Answer, Note, Press, Replay, gaps, is_sampled, samples, works
 from ghostdraft.benchmarks.typing_model import Keystroke
+from ghostdraft.completion.scene import LINE_BREAK
 
 DEBOUNCE = 0.05  # seconds; what the Neovim extension has
 SERVER = (sys.executable, "-P", "-m", "ghostdraft.benchmarks.replay_server")
 AUTOMATIC = 2
 UNLIMITED = {"languages": {"default": {"budget_ms": 600_000}}}
-LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ class Editor:
         self._client = client
         self._notes = notes
         self._finishes = finishes
-        self._process = psutil.Process(client.process.pid)
+        self._pid = client.process.pid
         self._mailbox = Mailbox(client)
         self._version = 0
 
@@ -135,9 +133,9 @@ class Editor:
         Raises ServerEnded.
         """
         self._open(cursor)
-        before = self._cpu_seconds()
+        before = ticked_seconds(self._pid)
         presses = self._type(strokes)
-        cpu = self._cpu_seconds() - before
+        cpu = ticked_seconds(self._pid) - before
         self._client.notify("textDocument/didClose", {"textDocument": {"uri": self._uri}})
         answers = self._mailbox.answers()
         notes = [Note(**json.loads(line)) for line in self._notes]
@@ -190,10 +188,6 @@ class Editor:
             "context": {"triggerKind": AUTOMATIC},
         }
         return self._client.ask("textDocument/inlineCompletion", wish)
-
-    def _cpu_seconds(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
 
 
 def _answer(message: Message, at: float) -> Answer | None:

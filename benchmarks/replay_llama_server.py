@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ghostdraft.benchmarks.llama_model import MAX_ROWS, LlamaModel
 from ghostdraft.benchmarks.replay_server import NotingEngine
-from ghostdraft.completion.context import Window
-from ghostdraft.completion.decode import PrefillPace
+from ghostdraft.completion.context import DEFAULT_WINDOW, Window
+from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.drafting import make
@@ -71,14 +71,15 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
         measure_now(llama, costs)
     loaded = Loaded(spec, tokenizer.load(checkpoint.tokenizer_path), llama, "llama.cpp", costs)
     proposer = make(drafter) or NoDrafter()
-    if prompt == "llama.vim":
-        return NearLines(loaded, proposer, Sampling.GREEDY, ALL)
-    return Plain(loaded, proposer, Sampling.GREEDY)
+    kind, window = (NearLines, ALL) if prompt == "llama.vim" else (Plain, DEFAULT_WINDOW)
+    made = kind(loaded, proposer, Sampling.GREEDY, window)
+    # always as many rows in a pass: it is not interrupted anyway
+    made.decoder = Decoder(llama, proposer, Sampling.GREEDY, made.decoder.costs, least_rows=MAX_ROWS)
+    return made
 
 
 def main() -> None:
     gguf, flash, prompt, notes_path = sys.argv[1:]
-    PrefillPace.LEAST = MAX_ROWS  # always as many: it is not interrupted anyway
     with Path(notes_path).open("a", encoding="utf-8") as notes:
         serve_stdio(
             load=lambda model, drafter, _: NotingEngine(engine(model, drafter, Path(gguf), flash == "1", prompt), notes)

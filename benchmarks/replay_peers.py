@@ -9,7 +9,6 @@ for models that fill in with prompts as llama.vim sends them.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from ghostdraft.benchmarks.json_lines import PeerFailed
 from ghostdraft.benchmarks.llama_model import MAX_ROWS, LlamaModel
 from ghostdraft.benchmarks.llama_peer import Llama
 from ghostdraft.benchmarks.lsp_client import ServerEnded
-from ghostdraft.benchmarks.passes import files
+from ghostdraft.benchmarks.passes import code, files
 from ghostdraft.benchmarks.replay_llama_server import THREADS
 from ghostdraft.benchmarks.replay_table import Contender
 from ghostdraft.benchmarks.report import deliver
@@ -53,7 +52,8 @@ def contenders(checkpoint: Checkpoint, variant: Variant) -> Iterator[Contender]:
 
 def _seconds(checkpoint: Checkpoint, variant: Variant) -> float:
     """Of a prompt and an answer, once the memory is warm."""
-    model, token_ids = LlamaModel(variant[0], checkpoint.spec.shape, 2048, THREADS, variant[1]), _tokens(checkpoint)
+    model = LlamaModel(variant[0], checkpoint.spec.shape, 2048, THREADS, variant[1])
+    token_ids = code(load_tokenizer(checkpoint.tokenizer_path), 9 * MAX_ROWS)
     model.forward(token_ids[:MAX_ROWS])
     started = time.perf_counter()
     for first in range(0, len(token_ids) - MAX_ROWS, MAX_ROWS):
@@ -91,11 +91,6 @@ def _variants(checkpoint: Checkpoint) -> list[Variant]:
     with Llama(gguf, requantised, 2048, THREADS):  # makes it once
         pass
     return list(product((gguf, requantised), (False, True)))
-
-
-def _tokens(checkpoint: Checkpoint) -> list[int]:
-    text = Path(argparse.__file__).read_text(encoding="utf-8")
-    return load_tokenizer(checkpoint.tokenizer_path).encode(text)[: 9 * MAX_ROWS]
 
 
 if __name__ == "__main__":

@@ -5,16 +5,19 @@ python -m ghostdraft.benchmarks.startup --model tiny
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
-from ghostdraft.benchmarks.report import Bar, machine_line, print_table
+from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
+
+COLUMNS = ("seconds from the start", "starts", "median", "least", "most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +38,34 @@ def start(model: str) -> Start:
         return Start(initialized, time.perf_counter() - begun)
 
 
+def report(model: str, rounds: int) -> dict[str, Any]:
+    """The first start only warms the disk's cache and does not count. Raises ServerEnded."""
+    starts = list[Start]()
+    with Bar("servers") as bar:
+        for done in range(rounds + 1):
+            bar.show(done, rounds + 1)
+            starts.append(start(model))
+    return {"model": model, "starts": [asdict(one) for one in starts[1:]], "machine": machine_line(None)}
+
+
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, key in (("`initialize` answered", "initialized"), ("model ready", "ready")):
+        times = [one[key] for one in result["starts"]]
+        spread = (statistics.median(times), min(times), max(times))
+        yield name, str(len(times)), *(f"{seconds:.2f}" for seconds in spread)
+
+
+def show(result: Mapping[str, Any]) -> None:
+    print_table(result["model"], COLUMNS, rows(result), [result["machine"]])
+
+
 def main(
     model: Annotated[str, typer.Option(help="A name from `models list`.")] = "tiny",
     rounds: Annotated[int, typer.Option(min=1, help="How many servers are started.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Time the server's start; the first one only warms the disk's cache and does not count."""
-    try:
-        with Bar("servers") as bar:
-            starts = []
-            for done in range(rounds + 1):
-                bar.show(done, rounds + 1)
-                starts.append(start(model))
-    except ServerEnded as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    _show(model, starts[1:], as_json)
-
-
-def _show(model: str, starts: list[Start], as_json: bool) -> None:
-    if as_json:
-        report = {"model": model, "starts": [asdict(one) for one in starts], "machine": machine_line(None)}
-        typer.echo(json.dumps(report, indent=1))
-        return
-    spans = (
-        ("initialize answered", [one.initialized for one in starts]),
-        ("model ready", [one.ready for one in starts]),
-    )
-    rows = [(name, f"{statistics.median(of):.2f}", f"{min(of):.2f}", f"{max(of):.2f}") for name, of in spans]
-    columns = ("seconds from the start", "median", "least", "most")
-    print_table(f"{model}: {len(starts)} starts", columns, rows, (machine_line(None),))
+    """Time the server's start."""
+    deliver(partial(report, model, rounds), show, as_json, ServerEnded)
 
 
 if __name__ == "__main__":

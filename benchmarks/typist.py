@@ -75,7 +75,8 @@ class Typist:
         request = self._ask(uri)
         self._answer(request)
         total = 1e3 * (time.perf_counter() - started)
-        note = Note(**json.loads(self._notes.readlines()[-1]))
+        notes = (Note(**json.loads(line)) for line in self._notes)
+        *_, note = (note for note in notes if not note.ahead)
         return Key(total, note.model_ms, note.prompt)
 
     def give_up(self, uri: str, requests: int) -> None:

@@ -27,6 +27,7 @@ from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
 Halted = Callable[[], bool]
 
 WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
+LEAST_ROWS = 16  # of a pass that reads a prompt, but for the last one: fewer cost nearly as much
 RIDING = 8  # tokens of the prompt, at most, that the first pass takes along: they cost less there than in a pass before
 
 
@@ -52,12 +53,20 @@ class Decoder:
     """Owns the KV cache of `model`: nothing else may run it meanwhile. `drafter`, `sampling` and `costs` may be
     exchanged between runs."""
 
-    def __init__(self, model: LanguageModel, drafter: Drafter, sampling: Sampling, costs: Costs = GUESS) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        drafter: Drafter,
+        sampling: Sampling,
+        costs: Costs = GUESS,
+        least_rows: int = LEAST_ROWS,
+    ) -> None:
         self.model = model
         self.drafter = drafter
         self.sampling = sampling
         self._kept: list[int] = []  # the tokens whose keys and values the model holds
         self._caches = Caches()  # of other texts
+        self._least_rows = least_rows
         self.costs = costs
 
     @property
@@ -68,7 +77,7 @@ class Decoder:
     @costs.setter
     def costs(self, costs: Costs) -> None:
         self._costs = costs
-        self._pace = PrefillPace(self.model.max_rows, costs)
+        self._pace = PrefillPace(self.model.max_rows, costs, self._least_rows)
         self._length = DraftLength(costs)
 
     def run(
@@ -231,15 +240,15 @@ class PrefillPace:
 
     It begins with what the costs say, and follows the machine as it is now. A row costs the more the fewer ride along,
     so going by the last pass's rate errs to the safe side when growing; `rows` at most doubles, and is never below
-    `LEAST`: fewer cost nearly as much.
+    `least`.
     """
 
     TARGET = 0.060
-    LEAST = 16
     BLOCK = 8  # rows: a multiple of this keeps the kernels full
 
-    def __init__(self, most: int, costs: Costs) -> None:
+    def __init__(self, most: int, costs: Costs, least: int = LEAST_ROWS) -> None:
         self._most = most
+        self._least = least
         self.rows = self._whole(costs.prefill_rows(self.TARGET, most))
 
     def learn(self, rows: int, seconds: float) -> None:
@@ -251,7 +260,7 @@ class PrefillPace:
 
     def _whole(self, rows: int) -> int:
         """Blocks of rows within the bounds."""
-        return min(max(rows - rows % self.BLOCK, self.LEAST), self._most)
+        return min(max(rows - rows % self.BLOCK, self._least), self._most)
 
 
 def _restrict(logits: FloatArray, draft: Draft, opening: Opening) -> None:

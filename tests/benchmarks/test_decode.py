@@ -124,7 +124,7 @@ def test_holes_are_found_in_the_users_own_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.txt", b"text", "none of the languages"),
+        ("a.txt", b"text", "in none of the languages"),
         ("a.py", b"\xff\xfe", "not UTF-8 text"),
         ("a.py", b"x = 1\n", "None of the files"),
         ("gone.py", None, "No such file"),

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
 
 from ghostdraft.benchmarks import fidelity
+from ghostdraft.benchmarks.report import Bar
 from ghostdraft.models.checkpoint import Checkpoint
 
 TOKENS = 20_000
@@ -19,7 +19,7 @@ TOKENS = 20_000
 @pytest.mark.parametrize("name", ["tiny", "starter"])
 def test_the_engine_is_faithful_to_float32(name: str, request: pytest.FixtureRequest) -> None:
     checkpoint: Checkpoint = request.getfixturevalue(name)
-    with Progress(disable=True) as bar:
+    with Bar("") as bar:
         rows = fidelity.measure(checkpoint, TOKENS, ["cpu"], Path(sys.executable), bar)
     (measured,) = (row for row in rows if (row.engine, row.reference) == ("cpu", "transformers"))
     assert measured.agreement >= 0.965

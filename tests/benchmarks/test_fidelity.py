@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.progress import Progress
-from typer.testing import CliRunner
 
 from ghostdraft.benchmarks import fidelity
+from ghostdraft.benchmarks.report import Bar
 from ghostdraft.benchmarks.scores import Ints, Scores, join, score
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
 from ghostdraft.models.types import EngineUnavailable, ModelSpec
@@ -72,7 +71,7 @@ def test_a_reference_is_computed_once_a_window(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setitem(fidelity.REFERENCES, "numpy", reference)
     monkeypatch.setattr(fidelity, "user_cache_path", lambda _: tmp_path)
-    with Progress(disable=True) as bar:
+    with Bar("") as bar:
         fidelity.kept_scores(CHECKPOINT, WINDOWS[:2], "numpy", bar)
         scores = fidelity.kept_scores(CHECKPOINT, WINDOWS, "numpy", bar)
     assert scored == WINDOWS[:, 0].tolist()
@@ -80,16 +79,13 @@ def test_a_reference_is_computed_once_a_window(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_peer_that_is_not_there_is_named() -> None:
-    with Progress(disable=True), pytest.raises(EngineUnavailable, match="--peer-python"):
+    with pytest.raises(EngineUnavailable, match="--peer-python"):
         list(fidelity.llama_scores(Path(sys.executable), CHECKPOINT, WINDOWS))
 
 
-@pytest.mark.parametrize(("arguments", "said"), [(["--model", "abacus"], "abacus"), (["--engines", "gpt"], "gpt")])
-def test_wrong_names_are_told(arguments: list[str], said: str, tiny: Checkpoint) -> None:  # noqa: ARG001 (pulled)
-    result = CliRunner().invoke(fidelity.app, arguments)
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert "Traceback" not in result.output
+def test_an_engine_that_is_not_known_is_told(tiny: Checkpoint) -> None:
+    with pytest.raises(EngineUnavailable, match="gpt"), Bar("") as bar:
+        fidelity.measure(tiny, 512, ["gpt"], Path(sys.executable), bar)
 
 
 def test_windows_are_whole_and_stay_the_same(tiny: Checkpoint) -> None:

@@ -80,6 +80,17 @@ def test_a_hole_leaves_the_indent_before_the_cursor_and_all_that_follows_the_bod
     assert cursor.text[: cursor.offset] + cursor.body + cursor.text[cursor.offset :] == text
 
 
+@pytest.mark.parametrize("inside", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+def test_what_is_cut_out_is_the_block_whatever_else_might_end_a_line(inside: str, line_break: str) -> None:
+    text = f"# one{inside}two\n\ndef run(one):\n" + indent("\n".join(BODY), "    ") + "\n\nrest = 1"
+    written = text.replace("\n", line_break)
+    (block,) = find_blocks(written, "python")
+    cursor = cut("a.py", "python", written, block)
+    assert cursor.body == "\n    ".join(BODY)
+    assert cursor.text[: cursor.offset] + cursor.body + cursor.text[cursor.offset :] == text
+
+
 def test_no_lines_can_be_cut_that_are_not_there() -> None:
     with pytest.raises(ValueError, match=r"a\.c has no lines 3 to 4"):
         cut("a.c", "c", "one\ntwo\n", Block(3, 2, 0.0))

@@ -25,8 +25,11 @@ class Library:
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
+        self.freed: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
+        if name.endswith("_free"):
+            return lambda *_: self.freed.append(name)
         return lambda *_: SimpleNamespace()
 
     def llama_batch_init(self, size: int, _embd: int, _sequences: int) -> Any:
@@ -94,12 +97,27 @@ def test_trees_are_refused(model: LlamaModel) -> None:
         model.forward([1, 2], parents=[-1, -1])
 
 
-def test_a_file_that_llama_cpp_cannot_load_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("refused", "told", "freed"),
+    [
+        ("llama_model_load_from_file", r"cannot load any\.gguf", []),
+        ("llama_init_from_model", r"context of 64 .* any\.gguf", ["llama_model_free"]),
+    ],
+)
+def test_what_llama_cpp_refuses_is_told(
+    monkeypatch: pytest.MonkeyPatch, refused: str, told: str, freed: list[str]
+) -> None:
     library = Library()
-    library.llama_model_load_from_file = lambda *_: None  # type: ignore[attr-defined]
+    setattr(library, refused, lambda *_: None)
     monkeypatch.setitem(sys.modules, "llama_cpp", library)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match=r"any\.gguf"):
+    with pytest.raises(RuntimeError, match=told):
         LlamaModel(Path("any.gguf"), SHAPE, 64, 2, flash=False)
+    assert library.freed == freed
+
+
+def test_what_was_made_is_freed(model: LlamaModel) -> None:
+    model.close()
+    assert sys.modules["llama_cpp"].freed == ["llama_batch_free", "llama_free", "llama_model_free"]
 
 
 def test_llama_vim_sends_the_lines_around_the_cursor() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ import pytest
 
 from ghostdraft.benchmarks import memory
 from ghostdraft.benchmarks.memory import CONTEXT, Growth
-from ghostdraft.benchmarks.process import Held, cpu_seconds, held, most_resident
+from ghostdraft.benchmarks.process import Held, cpu_seconds, held, most_resident, ticked_seconds
 from ghostdraft.benchmarks.report import Bar
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell it")
@@ -34,11 +35,24 @@ def test_anonymous_memory_is_told_from_all_that_is_resident() -> None:
     assert most_resident(os.getpid()) >= after.resident - 2 * MB
 
 
-def test_processor_time_is_that_of_the_process() -> None:
-    before, end = cpu_seconds(os.getpid()), time.thread_time() + 0.1
+def spin() -> None:
+    end = time.thread_time() + 0.1
     while time.thread_time() < end:
         pass
-    assert 0.05 < cpu_seconds(os.getpid()) - before < 10
+
+
+@pytest.mark.parametrize("seconds_of", [cpu_seconds, ticked_seconds])
+def test_processor_time_is_that_of_the_process(seconds_of: Callable[[int], float]) -> None:
+    before = seconds_of(os.getpid())
+    spin()
+    assert 0.05 < seconds_of(os.getpid()) - before < 10
+
+
+def test_ticks_have_the_time_of_threads_that_ended() -> None:
+    before, thread = ticked_seconds(os.getpid()), threading.Thread(target=spin)
+    thread.start()
+    thread.join()
+    assert 0.05 < ticked_seconds(os.getpid()) - before < 10
 
 
 def growth(anonymous: Callable[[int], float | None]) -> list[Growth]:

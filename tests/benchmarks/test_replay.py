@@ -355,14 +355,47 @@ def test_the_server_has_the_text_that_was_typed() -> None:
     assert document.text == HEAD + "xé\n    😀y" + TAIL
 
 
+def a_model() -> FakeModel:
+    return FakeModel(next_token_logits(256, lambda _tokens: ord("a")), 256)
+
+
+def noting_engine(model: FakeModel, notes: StringIO) -> NotingEngine:
+    loaded = FakeLoaded(ModelSpec("fake", "none", shape(256)), ByteTokenizer(), model)
+    return NotingEngine(Engine(loaded, NoDrafter(), Sampling.GREEDY), notes)
+
+
+def snapshot(version: int, text: str) -> Snapshot:
+    return Snapshot("file:///a.py", version, "python", text, len(text))
+
+
+@pytest.mark.parametrize(("asked", "found"), [("x = 1 + ", 6), ("x = 2 + ", 4), ("y = 2 + ", 0)])
+def test_what_is_read_ahead_is_for_nothing_where_the_next_request_does_not_find_it(asked: str, found: int) -> None:
+    notes = StringIO()
+    noting = noting_engine(a_model(), notes)
+    noting.read_ahead(snapshot(1, "x = 1 + "), Budget(2), threading.Event())
+    noting.complete(snapshot(1, asked), Budget(2), threading.Event())
+    ahead, request = (Note(**json.loads(line)) for line in notes.getvalue().splitlines())
+    assert (ahead.ahead, ahead.reused, ahead.computed) == (True, 0, 6)
+    assert (request.ahead, request.reused) == (False, found)
+    done = works([ahead, request], [Press("+", 0.0, math.inf, 1, 1)], {1: Answer(0.1, "a")})
+    summary = summarise([Replay((), tuple(done), 1.0, 1.0)])
+    assert summary.cancelled_tokens == 6 - found
+    assert summary.computed_tokens == 6 + request.computed
+    assert (summary.prompt_tokens, summary.reused_tokens) == (request.prompt, found)
+
+
+def test_where_nothing_is_left_to_read_ahead_nothing_is_noted() -> None:
+    notes = StringIO()
+    noting = noting_engine(a_model(), notes)
+    for _ in range(2):
+        noting.read_ahead(snapshot(1, "x = 1 + "), Budget(2), threading.Event())
+    assert len(notes.getvalue().splitlines()) == 1
+
+
 @pytest.mark.parametrize("again", ["x = 1 + ", "y = 2 + "])
 def test_what_an_interrupted_pass_lost_is_noted(again: str) -> None:
-    model = FakeModel(next_token_logits(256, lambda _tokens: ord("a")), 256)
-    engine = Engine(
-        FakeLoaded(ModelSpec("fake", "none", shape(256)), ByteTokenizer(), model), NoDrafter(), Sampling.GREEDY
-    )
-    notes = StringIO()
-    noting = NotingEngine(engine, notes)
+    model, notes = a_model(), StringIO()
+    noting = noting_engine(model, notes)
     forward = model.forward
 
     def interrupted(*_arguments: object) -> Pass:
@@ -370,7 +403,7 @@ def test_what_an_interrupted_pass_lost_is_noted(again: str) -> None:
 
     for version, text in enumerate(("x = 1 + ", again)):
         model.forward = forward if version else interrupted  # type: ignore[method-assign]
-        noting.complete(Snapshot("file:///a.py", version, "python", text, 8), Budget(2), threading.Event())
+        noting.complete(snapshot(version, text), Budget(2), threading.Event())
     broken, whole = (Note(**json.loads(line)) for line in notes.getvalue().splitlines())
     assert (broken.version, broken.computed) == (0, 0)
     lost = 0 if again == "x = 1 + " else whole.prompt
@@ -381,12 +414,13 @@ def test_what_an_interrupted_pass_lost_is_noted(again: str) -> None:
 def test_the_server_tells_its_work() -> None:
     with serving("tiny", "ngram", finishes=False) as editor:
         replay = editor.play(cursor(), script(0.0, 0.1, 0.2, 0.8, 1.4))
-    done = [work for work in replay.works if not work.cancelled]
+    asked = [work for work in replay.works if not work.note.ahead]
+    done = [work for work in asked if not work.cancelled]
     assert len(replay.samples) == 2
-    assert 0 < len(done) <= len(replay.works) <= 5
+    assert 0 < len(done) <= len(asked) <= 5
     assert done[-1].note.version == 5
     assert done[-1].note.reused > 0
-    assert all(work.note.reused < work.note.prompt for work in replay.works)
+    assert all(work.note.reused < work.note.prompt for work in asked)
     assert replay.cpu > 0.0
 
 

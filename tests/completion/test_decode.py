@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghostdraft.completion.decode import Decoder, PrefillPace, Step, count
+from ghostdraft.completion.decode import LEAST_ROWS, Decoder, PrefillPace, Step, count
 from ghostdraft.completion.types import Cancel, DecodeStats
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
@@ -405,25 +405,31 @@ def test_a_slow_machine_reads_a_few_rows_at_a_time_and_a_fast_one_all_it_can() -
     for _ in range(10):
         slow.learn(slow.rows, 0.020 * slow.rows)
         fast.learn(fast.rows, 1e-5 * fast.rows)
-    assert slow.rows == PrefillPace.LEAST
+    assert slow.rows == LEAST_ROWS
     assert fast.rows == 32
 
 
 def test_it_begins_with_what_was_measured() -> None:
-    assert PrefillPace(512, GUESS).rows == PrefillPace.LEAST
+    assert PrefillPace(512, GUESS).rows == LEAST_ROWS
     assert PrefillPace(512, replace(GUESS, prefill=((16, 0.016), (64, 0.064)))).rows == 56  # 60 fit, in blocks of 8
     assert PrefillPace(64, replace(GUESS, prefill=((16, 0.001), (64, 0.002)))).rows == 64
 
 
-def chunks(costs: Costs) -> list[int]:
-    drafted = Decoder(FakeModel(LOGITS, VOCAB, max_rows=32), NoDrafter(), Sampling.GREEDY, costs)
+def chunks(costs: Costs, least_rows: int = LEAST_ROWS) -> list[int]:
+    drafted = Decoder(FakeModel(LOGITS, VOCAB, max_rows=32), NoDrafter(), Sampling.GREEDY, costs, least_rows)
     return [len(step.token_ids) for step in steps_of(drafted, (1,) * 65, 0)[1:]]
 
 
 def test_costs_decide_the_first_chunks() -> None:
     fast = replace(GUESS, prefill=((16, 0.001), (32, 0.002)))
-    assert chunks(GUESS)[0] == PrefillPace.LEAST
+    assert chunks(GUESS)[0] == LEAST_ROWS
     assert chunks(fast) == [32, 32]
+
+
+def test_a_decoder_may_have_its_own_least_rows() -> None:
+    slow = replace(GUESS, prefill=((16, 16.0), (32, 32.0)))
+    assert chunks(slow, least_rows=32) == [32, 32]
+    assert chunks(slow)[0] == LEAST_ROWS
 
 
 def test_costs_decide_the_lengths_of_drafts_and_may_be_exchanged() -> None:
@@ -467,4 +473,4 @@ def test_a_short_last_pass_says_nothing_unless_it_was_slow() -> None:
     pace.learn(1, 0.004)
     assert pace.rows == full
     pace.learn(1, 0.120)
-    assert pace.rows == PrefillPace.LEAST
+    assert pace.rows == LEAST_ROWS

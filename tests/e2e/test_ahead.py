@@ -47,8 +47,8 @@ class Reader:
         """What the engine noted of a request there."""
         wanted = inline_completion(URI, line, character)
         self.client.result(self.client.ask("textDocument/inlineCompletion", wanted))
-        note: dict[str, Any] = json.loads(self._notes.read_text(encoding="utf-8").splitlines()[-1])
-        return note
+        notes: list[dict[str, Any]] = list(map(json.loads, self._notes.read_text(encoding="utf-8").splitlines()))
+        return [note for note in notes if not note["ahead"]][-1]
 
     def work(self, seconds: float) -> float:
         """Seconds of processor time that it takes meanwhile."""
