@@ -667,6 +667,87 @@ def test_pulling_by_command_and_its_failure() -> None:
     run(scenario())
 
 
+class Gated(Absent):
+    """Pulls each model once its gate is open."""
+
+    def __init__(self, *models: str) -> None:
+        super().__init__()
+        self.gates = {model: threading.Event() for model in models}
+        self.begun: list[str] = []
+
+    def pull(self, model: str, watch: Any) -> None:
+        self.begun.append(model)
+        self.gates[model].wait(5)
+        super().pull(model, watch)
+
+
+def choose(harness: Harness, **settings: object) -> None:
+    harness.notify("workspace/didChangeConfiguration", {"settings": settings})
+
+
+async def click_pull(harness: Harness, offers: int) -> None:
+    """On the last of so many offers."""
+    await harness.until(lambda: len(requests(harness, "window/showMessageRequest")) == offers)
+    reply(harness, requests(harness, "window/showMessageRequest")[-1], {"title": "Pull"})
+
+
+def last_status(harness: Harness) -> tuple[str, str]:
+    status = harness.notifications("ghostdraft/status")[-1]
+    return status["state"], status["model"]
+
+
+def test_a_model_chosen_while_another_is_pulled_is_pulled_and_loaded_as_well() -> None:
+    async def scenario() -> None:
+        store = Gated("starter", "tiny")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, model="tiny")
+        await click_pull(harness, offers=2)
+        store.gates["tiny"].set()
+        await harness.ready()
+        assert last_status(harness) == ("ready", "tiny")
+        store.gates["starter"].set()
+        await harness.until(lambda: store.pulled == ["tiny", "starter"])
+
+    run(scenario())
+
+
+def test_what_changes_beside_the_model_while_it_is_pulled_holds_once_it_is() -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, context=8192)
+        await click_pull(harness, offers=2)
+        store.gates["starter"].set()
+        await harness.ready()
+        assert harness.server._keeper.host.wanted == ("starter", "ngram", 8192)
+        assert store.begun == ["starter"]
+
+    run(scenario())
+
+
+def test_an_offer_that_is_taken_late_pulls_what_it_offered() -> None:
+    async def scenario() -> None:
+        store = Gated("starter", "tiny")
+        store.pulled.append("tiny")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await harness.until(lambda: requests(harness, "window/showMessageRequest"))
+        choose(harness, model="tiny")
+        await harness.ready()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        store.gates["starter"].set()
+        await harness.until(lambda: store.pulled == ["tiny", "starter"])
+
+    run(scenario())
+
+
 def test_a_model_pulled_elsewhere_is_found_when_asked_for_by_hand() -> None:
     async def scenario() -> None:
         store = Absent()
