@@ -110,14 +110,18 @@ class ModelKeeper:
             await self._follow(model, self.host.load(*self.host.wanted))
 
     async def _fetch(self, model: str) -> None:
-        self.host.announce(Status(State.LOADING, model, f"Pulling {model}."))
+        """The status is another model's where one was chosen meanwhile: that stays."""
+        pulling = Status(State.LOADING, model, f"Pulling {model}.")
+        if self.host.status.model == model:
+            self.host.announce(pulling)
         progress = Progress(self._connection, self.shows_progress)
         await progress.begin(f"Ghostdraft: pulling {model}")
         try:
             await asyncio.to_thread(self._pull, model, self._watch(progress))
         except Exception as error:
             sentence = sentence_of(error)
-            self.host.announce(Status(State.ERROR, model, sentence))
+            if self.host.status == pulling:
+                self.host.announce(Status(State.ERROR, model, sentence))
             self.tell(ERROR, sentence)
             raise RpcError(ErrorCode.REQUEST_FAILED, sentence) from error
         finally:

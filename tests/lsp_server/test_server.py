@@ -744,6 +744,45 @@ def test_an_offer_that_is_taken_late_pulls_what_it_offered() -> None:
         await harness.until(lambda: store.begun)
         store.gates["starter"].set()
         await harness.until(lambda: store.pulled == ["tiny", "starter"])
+        assert last_status(harness) == ("ready", "tiny")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("chosen", ["tiny", None])
+def test_a_pull_that_fails_late_leaves_the_status_of_what_was_chosen_meanwhile(chosen: str | None) -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        store.pulled.append("tiny")
+        store.fails = True
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, **({"model": chosen} if chosen else {"languages": {"default": {"trigger": "off"}}}))
+        expected = ("ready", chosen) if chosen else ("off", "")
+        await harness.until(lambda: last_status(harness) == expected)
+        store.gates["starter"].set()
+        await harness.until(lambda: harness.notifications("window/showMessage"))
+        assert last_status(harness) == expected
+
+    run(scenario())
+
+
+def test_a_pull_that_fails_late_leaves_a_model_found_meanwhile_as_it_is() -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        store.fails = True
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        store.pulled.append("starter")
+        choose(harness, context=8192)
+        await harness.ready()
+        store.gates["starter"].set()
+        await harness.until(lambda: harness.notifications("window/showMessage"))
+        assert last_status(harness) == ("ready", "starter")
 
     run(scenario())
 
