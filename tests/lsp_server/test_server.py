@@ -364,6 +364,30 @@ def test_a_model_that_is_exchanged_or_switched_off_leaves_the_gpu() -> None:
     run(scenario())
 
 
+def test_a_load_that_was_superseded_leaves_the_gpu_before_the_next_begins() -> None:
+    async def scenario() -> None:
+        models, gate, left = GpuModels(patience=60), threading.Event(), []
+
+        def load(model: str, drafter: str, context: int) -> FakeEngine:
+            gate.wait(5)
+            left.append([engine.closed for engine in models.made])
+            return models._load(model, drafter, context)
+
+        host = ModelHost(load, lambda _status: None)
+        host.load("a", "none", 2048)
+        await asyncio.sleep(0.01)
+        host.unload()
+        host.load("b", "none", 2048)
+        await asyncio.sleep(0.01)
+        last = host.load("c", "none", 2048)
+        gate.set()
+        await last
+        assert left == [[], [True]]
+        assert [engine.closed for engine in models.made] == [True, False]
+
+    run(scenario())
+
+
 def test_an_automatic_request_wakes_the_model_and_is_answered_with_null() -> None:
     async def scenario() -> None:
         harness = Harness(open_gate())
@@ -783,6 +807,28 @@ def test_a_pull_that_fails_late_leaves_a_model_found_meanwhile_as_it_is() -> Non
         store.gates["starter"].set()
         await harness.until(lambda: harness.notifications("window/showMessage"))
         assert last_status(harness) == ("ready", "starter")
+
+    run(scenario())
+
+
+def test_a_load_that_fails_late_is_neither_told_nor_offered() -> None:
+    async def scenario() -> None:
+        gate = threading.Event()
+
+        def load(model: str, *_: object) -> FakeEngine:
+            if model == "starter":
+                gate.wait(5)
+                raise ModelNotFound("It is not there.")
+            return open_gate()
+
+        harness = Harness(load=load)
+        await harness.start()
+        choose(harness, model="tiny")
+        gate.set()
+        await harness.ready()
+        await asyncio.sleep(0.02)
+        assert not requests(harness, "window/showMessageRequest")
+        assert not harness.notifications("window/showMessage")
 
     run(scenario())
 
