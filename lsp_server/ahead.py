@@ -27,13 +27,13 @@ class Ahead:
         self._host = host
         self._task: asyncio.Task[None] | None = None
         self._place: object = None  # that is being read, or will be once the user rests
-        self._read_last: object = None  # what was read to the end: a request there needs no more
+        self._read_last: tuple[int, object] | None = None  # which engine read what to the end: it needs no more there
 
     def rest(self, place: object, look: Look) -> None:
         """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read.
 
         `place`: what it captures and where. Reading that is on the way for the same place goes on: a request there
-        needs nothing else before it.
+        needs nothing else before it. It is remembered, so it is to hold no document alive.
         """
         if place == self._place:
             return
@@ -56,12 +56,15 @@ class Ahead:
         """Whether there was something to read, now or before."""
         try:
             await asyncio.sleep(REST)
-            if place == self._read_last:
+            if not await self._may():
+                return False
+            reading = self._host.engines, place
+            if reading == self._read_last:
                 return True
-            if not await self._may() or (seen := look()) is None:
+            if (seen := look()) is None:
                 return False
             await self._host.read_ahead(seen.hand_out, seen.budget)
-            self._read_last = place
+            self._read_last = reading
             return True
         finally:
             if self._place == place:

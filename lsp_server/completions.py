@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from functools import partial
+from weakref import ref
 
 from ghostdraft.completion.context import DEFAULT_WINDOW
 from ghostdraft.completion.types import Completion, OtherBuffer, Snapshot, Trigger
@@ -74,7 +75,7 @@ class Completions:
 
     def rest(self, document: Document) -> None:
         """The user may rest in this document from now on."""
-        place = document, document.version, document.cursor
+        place = ref(document), document.version, document.cursor
         self._ahead.rest(place, partial(self._captured, document))
 
     def cancel(self, uri: str) -> None:

@@ -88,6 +88,7 @@ class ModelHost:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ghostdraft-engine")
         self._turn = asyncio.Lock()
         self._engine: Engine | None = None
+        self.engines = 0  # how many there were
         self._loading: asyncio.Task[Exception | None] | None = None
         self._loads = asyncio.Lock()  # one at a time, with all that it leaves behind
         self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
@@ -234,6 +235,7 @@ class ModelHost:
 
     def _take(self, model: str, engine: Engine) -> None:
         self._engine = engine
+        self.engines += 1
         self._rest_later()
         self.announce(Status(State.READY, model, engine.note))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from itertools import pairwise
+from weakref import ref
 
 import pytest
 
@@ -36,6 +38,12 @@ async def started(engine: FakeEngine | None = None, options: object = None) -> H
 def places(harness: Harness) -> list[str]:
     """What stands before the cursor of each snapshot read ahead."""
     return [snapshot.text[: snapshot.cursor] for snapshot in harness.engine.ahead]
+
+
+def move(harness: Harness, line: int, character: int, uri: str = URI) -> None:
+    """The cursor."""
+    place = {"line": line, "character": character}
+    harness.notify("ghostdraft/didMoveCursor", {"textDocument": {"uri": uri}, "position": place})
 
 
 async def rest() -> None:
@@ -117,20 +125,44 @@ def test_what_was_read_is_not_read_again_behind_a_request_there() -> None:
     run(scenario())
 
 
+def test_what_another_engine_read_is_read_again() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n")
+        await harness.until(lambda: harness.engine.ahead)
+        await rest()
+        harness.notify("workspace/didChangeConfiguration", {"settings": {"context": 8192}})
+        await harness.ready()
+        move(harness, 1, 0)
+        await harness.until(lambda: len(harness.engine.ahead) == 2)
+        await rest()
+        assert places(harness) == ["one\n", "one\n"]
+
+    run(scenario())
+
+
+def test_a_document_that_was_read_is_let_go_once_it_is_closed() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n")
+        await harness.until(lambda: harness.engine.ahead)
+        await rest()
+        document = ref(harness.server._documents.get(URI))
+        harness.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+        gc.collect()
+        assert document() is None
+
+    run(scenario())
+
+
 def test_it_follows_the_cursor_where_the_editor_tells_of_it() -> None:
     async def scenario() -> None:
         harness = await started()
         harness.open("one\n😀two\n")
         for line, character in ((1, 3), (0, 2)):
-            harness.notify(
-                "ghostdraft/didMoveCursor",
-                {"textDocument": {"uri": URI}, "position": {"line": line, "character": character}},
-            )
+            move(harness, line, character)
             await rest()
-        harness.notify(
-            "ghostdraft/didMoveCursor",
-            {"textDocument": {"uri": "file:///unknown"}, "position": {"line": 0, "character": 0}},
-        )
+        move(harness, 0, 0, uri="file:///unknown")
         await rest()
         assert places(harness)[-2:] == ["one\n😀t", "on"]
 
