@@ -67,7 +67,7 @@ class Ahead:
             self._read_last = reading
             return True
         finally:
-            if self._place == place:
+            if self._task is asyncio.current_task():
                 self._place = None
 
     async def _measure(self) -> None:

@@ -155,6 +155,22 @@ def test_a_document_that_was_read_is_let_go_once_it_is_closed() -> None:
     run(scenario())
 
 
+def test_reading_goes_on_where_the_cursor_went_away_and_back() -> None:
+    async def scenario() -> None:
+        harness = await started(FakeEngine(steps=200))
+        harness.open("one\ntwo")
+        await harness.until(lambda: harness.engine.ahead)
+        move(harness, 0, 1)
+        move(harness, 1, 3)
+        await harness.until(lambda: len(harness.engine.ahead) == 2)
+        move(harness, 1, 3)
+        await harness.until(lambda: harness.engine.read)
+        assert harness.engine.interrupted == 1
+        assert len(harness.engine.ahead) == 2
+
+    run(scenario())
+
+
 def test_it_follows_the_cursor_where_the_editor_tells_of_it() -> None:
     async def scenario() -> None:
         harness = await started()
