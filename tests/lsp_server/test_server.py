@@ -15,7 +15,7 @@ import pytest
 from ghostdraft.completion.types import Budget, Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
 from ghostdraft.lsp_server import machine
 from ghostdraft.lsp_server.host import RESTING, ModelHost, State, Status
-from ghostdraft.lsp_server.jsonrpc import ErrorCode
+from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode
 from ghostdraft.models.progress import Stage
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
 from tests.fakes import FakeEngine
@@ -597,6 +597,26 @@ def test_progress_while_the_model_loads() -> None:
         assert begin["token"] == end["token"] == create["params"]["token"]
         assert (begin["value"]["kind"], end["value"]["kind"]) == ("begin", "end")
         assert "starter" in begin["value"]["title"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("answer", [{"result": None}, {"error": {"code": 1, "message": ""}}, None])
+def test_what_the_client_was_asked_is_forgotten_however_it_ends(answer: dict[str, object] | None) -> None:
+    async def scenario() -> None:
+        sent: list[bytes] = []
+        connection = Connection(lambda _: lambda _: None, sent.append)
+        asking = asyncio.create_task(connection.request("window/workDoneProgress/create", {}))
+        await asyncio.sleep(0)
+        reply = json.dumps({"jsonrpc": "2.0", "id": json.loads(sent[0])["id"], **(answer or {"result": None})}).encode()
+        if answer is None:
+            asking.cancel()
+        else:
+            connection.receive(reply)
+        await asyncio.wait([asking])
+        assert not connection._asked
+        connection.receive(reply)  # too late
+        assert len(sent) == 1
 
     run(scenario())
 
