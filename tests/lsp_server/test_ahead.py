@@ -10,7 +10,7 @@ from weakref import ref
 
 import pytest
 
-from ghostdraft.completion.context import DEFAULT_WINDOW
+from ghostdraft.completion.context import DEFAULT_WINDOW, Window
 from ghostdraft.completion.types import Snapshot
 from ghostdraft.lsp_server import ahead
 from tests.fakes import FakeEngine
@@ -69,6 +69,21 @@ def test_of_a_long_document_nothing_is_read_before_the_cursor_is_known() -> None
         harness.type(1, 2, "😀y")
         await harness.until(lambda: harness.engine.ahead)
         assert places(harness) == ["x = 1\nx 😀y"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("context", [512, 8192])
+def test_short_is_a_document_that_fits_the_chosen_context(context: int) -> None:
+    async def scenario() -> None:
+        harness = await started(options={"context": context})
+        harness.open("x" * (Window.of(context).prefix + 1))
+        await rest()
+        assert harness.engine.ahead == []
+        fitting = "x" * Window.of(context).prefix
+        harness.open(fitting, uri="file:///project/fitting.py")
+        await harness.until(lambda: harness.engine.ahead)
+        assert places(harness) == [fitting]
 
     run(scenario())
 
