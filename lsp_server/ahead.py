@@ -5,6 +5,8 @@ the cache, and measures once what the model's passes cost here. Never on battery
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -16,6 +18,7 @@ from ghostdraft.lsp_server.session import Capture
 
 REST = 0.02  # seconds without a key: editors ask 50 ms behind it, and are to find the key read
 LONG_REST = 10.0  # seconds behind that, before anything is measured
+POWER_REMEMBERED = 10.0  # seconds: the files that tell are not read behind each key
 
 Look = Callable[[], Capture | None]
 
@@ -28,6 +31,8 @@ class Ahead:
         self._task: asyncio.Task[None] | None = None
         self._place: object = None  # that is being read, or will be once the user rests
         self._read_last: tuple[int, object] | None = None  # which engine read what to the end: it needs no more there
+        self._on_battery = False
+        self._looked = -math.inf  # when that was found out
 
     def rest(self, place: object, look: Look) -> None:
         """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read.
@@ -77,4 +82,12 @@ class Ahead:
                 await self._host.measure()
 
     async def _may(self) -> bool:
-        return await self._host.settled() and not await asyncio.to_thread(on_battery)
+        return await self._host.settled() and not await self._drains()
+
+    async def _drains(self) -> bool:
+        """Whether this machine runs on battery, or did a moment ago."""
+        now = time.monotonic()
+        if now - self._looked >= POWER_REMEMBERED:
+            self._on_battery = await asyncio.to_thread(on_battery)
+            self._looked = now
+        return self._on_battery

@@ -256,6 +256,29 @@ def test_never_on_battery(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("remembered", "looks"), [(60, 1), (0, 3)])
+def test_the_power_is_looked_at_once_in_a_while(remembered: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(ahead, "POWER_REMEMBERED", remembered)
+        answers = iter((False, False, True))
+        looked: list[bool] = []
+
+        def look() -> bool:
+            looked.append(next(answers))
+            return looked[-1]
+
+        monkeypatch.setattr(ahead, "on_battery", look)
+        harness = await started()
+        harness.open("")
+        for column in range(3):
+            harness.type(0, column, "x")
+            await rest()
+        assert len(looked) == looks
+        assert places(harness) == ["x" * (column + 1) for column in range(3) if looks == 1 or column < 2]
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("uri", "options"),
     [
