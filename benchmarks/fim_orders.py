@@ -22,6 +22,7 @@ from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models import DEFAULT
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FimTemplate
@@ -108,7 +109,7 @@ def orders(loaded: Loaded) -> Iterator[tuple[str, tuple[FimTemplate, ...]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="starter")
+    parser.add_argument("--model", default=DEFAULT)
     parser.add_argument("--holes", type=int, default=60)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int)
