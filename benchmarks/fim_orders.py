@@ -26,6 +26,7 @@ from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
 from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.models import DEFAULT
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FimTemplate, ModelError
@@ -129,7 +130,7 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 def main(
-    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "starter",
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = DEFAULT,
     count: Annotated[int, typer.Option("--holes", min=1, help="How many lines are cut.")] = 60,
     device: Annotated[str, typer.Option(help="What runs the model.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Of the processor.")] = None,

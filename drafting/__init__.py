@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from ghostdraft.drafting.ngram import NgramDrafter
-from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.drafting.types import Drafter
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-NAMES = (NoDrafter.name, NgramDrafter.name)
+if TYPE_CHECKING:
+    from ghostdraft.drafting.types import Drafter
+
+
+class DrafterName(StrEnum):
+    """All drafters, as settings name them; light to import."""
+
+    NONE = "none"
+    NGRAM = "ngram"
+
+
+DEFAULT = DrafterName.NGRAM
 
 
 def make(name: str) -> Drafter | None:
     """A new drafter by its name in the settings, or None where there is no such drafter."""
-    if name == NoDrafter.name:
+    if name == DrafterName.NONE:
+        from ghostdraft.drafting.none import NoDrafter
+
         return NoDrafter()
-    if name == NgramDrafter.name:
+    if name == DrafterName.NGRAM:
+        from ghostdraft.drafting.ngram import NgramDrafter
+
         return NgramDrafter()
     return None

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ghostdraft.drafting import DrafterName
 from ghostdraft.drafting.draft_tree import DraftTree
 from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import Pass
@@ -117,7 +118,7 @@ class Match:
 class NgramDrafter:
     """Of matches of one n the prompt and output win, then the blocks in the order they were given."""
 
-    name = "ngram"
+    name = DrafterName.NGRAM.value
 
     def __init__(self, sizes: Sequence[int] = SIZES, draft_length: int = DRAFT_LENGTH) -> None:
         self._sizes = tuple(sorted(sizes, reverse=True))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ghostdraft.drafting import DrafterName
 from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import Pass
 
 
 class NoDrafter:
-    name = "none"
+    name = DrafterName.NONE.value
 
     def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
         pass

@@ -5,6 +5,8 @@ the cache, and measures once what the model's passes cost here. Never on battery
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -16,6 +18,7 @@ from ghostdraft.lsp_server.session import Capture
 
 REST = 0.02  # seconds without a key: editors ask 50 ms behind it, and are to find the key read
 LONG_REST = 10.0  # seconds behind that, before anything is measured
+POWER_REMEMBERED = 10.0  # seconds: the files that tell are not read behind each key
 
 Look = Callable[[], Capture | None]
 
@@ -27,13 +30,15 @@ class Ahead:
         self._host = host
         self._task: asyncio.Task[None] | None = None
         self._place: object = None  # that is being read, or will be once the user rests
-        self._read_last: object = None  # what was read to the end: a request there needs no more
+        self._read_last: tuple[int, object] | None = None  # which engine read what to the end: it needs no more there
+        self._on_battery = False
+        self._looked = -math.inf  # when that was found out
 
     def rest(self, place: object, look: Look) -> None:
         """The user may rest from now on. `look` captures the document once they do; None: nothing is to be read.
 
         `place`: what it captures and where. Reading that is on the way for the same place goes on: a request there
-        needs nothing else before it.
+        needs nothing else before it. It is remembered, so it is to hold no document alive.
         """
         if place == self._place:
             return
@@ -56,15 +61,18 @@ class Ahead:
         """Whether there was something to read, now or before."""
         try:
             await asyncio.sleep(REST)
-            if place == self._read_last:
+            if not await self._may():
+                return False
+            reading = self._host.engines, place
+            if reading == self._read_last:
                 return True
-            if not await self._may() or (seen := look()) is None:
+            if (seen := look()) is None:
                 return False
             await self._host.read_ahead(seen.hand_out, seen.budget)
-            self._read_last = place
+            self._read_last = reading
             return True
         finally:
-            if self._place == place:
+            if self._task is asyncio.current_task():
                 self._place = None
 
     async def _measure(self) -> None:
@@ -74,4 +82,12 @@ class Ahead:
                 await self._host.measure()
 
     async def _may(self) -> bool:
-        return await self._host.settled() and not await asyncio.to_thread(on_battery)
+        return await self._host.settled() and not await self._drains()
+
+    async def _drains(self) -> bool:
+        """Whether this machine runs on battery, or did a moment ago."""
+        now = time.monotonic()
+        if now - self._looked >= POWER_REMEMBERED:
+            self._on_battery = await asyncio.to_thread(on_battery)
+            self._looked = now
+        return self._on_battery

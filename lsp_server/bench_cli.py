@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ghostdraft import drafting, models
+from ghostdraft.drafting import DrafterName, make
 from ghostdraft.lsp_server.telling import BadInput, told
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def bench() -> None:
 
 @app.command()
 def decode(
-    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "starter",
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = models.DEFAULT,
     drafter: Annotated[str, typer.Option(help="A drafter's name, or all.")] = "all",
     cursors: Annotated[int, typer.Option(min=1, help="How many holes, from the start of the list.")] = 40,
     tokens: Annotated[int, typer.Option(min=1, max=64, help="Most tokens at a hole.")] = 64,
@@ -50,8 +52,8 @@ def decode(
 
 @app.command()
 def replay(
-    model: Annotated[str, typer.Option(help="A name from `models list`.")] = "starter",
-    drafter: Annotated[str, typer.Option(help="A drafter's name, or all.")] = "ngram",
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = models.DEFAULT,
+    drafter: Annotated[str, typer.Option(help="A drafter's name, or all.")] = drafting.DEFAULT.value,
     cursors: Annotated[int, typer.Option(min=1, help="How many holes, from the start of the list.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the pauses between keys.")] = 1,
     files: Annotated[list[Path] | None, typer.Option(help="Holes in this file instead; may be given again.")] = None,
@@ -95,18 +97,14 @@ def _measured(model: str) -> Loaded:
 
 
 def _names(drafter: str) -> list[str]:
-    from ghostdraft.drafting import NAMES
-
-    if drafter not in ("all", *NAMES):
-        raise BadInput(f"There is no drafter {drafter}. Give one of: all, {', '.join(NAMES)}.")
-    return [name for name in NAMES if drafter in ("all", name)]
+    if drafter not in ("all", *DrafterName):
+        raise BadInput(f"There is no drafter {drafter}. Give one of: all, {', '.join(DrafterName)}.")
+    return [name.value for name in DrafterName if drafter in ("all", name)]
 
 
 def _drafters(name: str) -> list[Drafter]:
     """One-token decoding first."""
-    from ghostdraft.drafting import make
-
-    wanted = dict.fromkeys(("none", *_names(name)))
+    wanted = dict.fromkeys((DrafterName.NONE, *_names(name)))
     return [drafter for drafter in map(make, wanted) if drafter is not None]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server import __version__, bench_cli, models_cli
 from ghostdraft.lsp_server.telling import told
 
@@ -22,11 +23,6 @@ app = typer.Typer(
 )
 app.add_typer(models_cli.app, name="models")
 app.add_typer(bench_cli.app, name="bench")
-
-
-class Drafter(StrEnum):
-    NONE = "none"
-    NGRAM = "ngram"
 
 
 class LogLevel(StrEnum):
@@ -70,7 +66,7 @@ def complete(
     place: Annotated[str, typer.Argument(metavar="PATH:LINE:COLUMN", help="The cursor; both count from 1.")],
     as_json: Json = False,
     model: Annotated[str | None, typer.Option(help="A name from `models list`.")] = None,
-    drafter: Annotated[Drafter | None, typer.Option(help="Who proposes tokens.")] = None,
+    drafter: Annotated[DrafterName | None, typer.Option(help="Who proposes tokens.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, max=1024, help="Most tokens to write.")] = None,
     pull: Annotated[bool, typer.Option("--pull", help="Pull the model where it is missing, without asking.")] = False,
 ) -> None:

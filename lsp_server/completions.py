@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Awaitable
 from functools import partial
+from weakref import ref
 
-from ghostdraft.completion.context import DEFAULT_WINDOW
+from ghostdraft.completion.context import Window
 from ghostdraft.completion.types import Completion, OtherBuffer, Snapshot, Trigger
 from ghostdraft.lsp_server import convert
 from ghostdraft.lsp_server.ahead import Ahead
@@ -63,7 +64,8 @@ class Completions:
     def opened(self, document: Document) -> None:
         """Where the cursor is not known, it is taken to be at the end of a short document: read up to there, it is also
         read up to every other place, where the model takes no text behind the cursor."""
-        if document.cursor is None and len(document.text) <= DEFAULT_WINDOW.prefix:
+        window = Window.of(self._options(document).context)
+        if document.cursor is None and len(document.text) <= window.prefix:
             document.cursor = len(document.text)
         self.rest(document)
 
@@ -74,7 +76,7 @@ class Completions:
 
     def rest(self, document: Document) -> None:
         """The user may rest in this document from now on."""
-        place = document, document.version, document.cursor
+        place = ref(document), document.version, document.cursor
         self._ahead.rest(place, partial(self._captured, document))
 
     def cancel(self, uri: str) -> None:

@@ -16,8 +16,9 @@ from ghostdraft.lsp_server.machine import Machine
 from ghostdraft.lsp_server.setting_sources import CONFIG_VARIABLE, config_path
 from ghostdraft.lsp_server.settings import Options, user_settings
 from ghostdraft.lsp_server.telling import waiting
+from ghostdraft.models import DEFAULT
 from ghostdraft.models.costs import Costs
-from ghostdraft.models.registry import DEFAULT, MODELS
+from ghostdraft.models.registry import MODELS
 from ghostdraft.models.store import Store
 from ghostdraft.models.types import ModelError
 

@@ -88,7 +88,9 @@ class ModelHost:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ghostdraft-engine")
         self._turn = asyncio.Lock()
         self._engine: Engine | None = None
+        self.engines = 0  # how many there were
         self._loading: asyncio.Task[Exception | None] | None = None
+        self._loads = asyncio.Lock()  # one at a time, with all that it leaves behind
         self._at_work: tuple[Engine, threading.Event] | None = None  # and what cancels it
         self.wanted: tuple[str, str, int] | None = None  # model, drafter and context
         self.status = Status(State.OFF)
@@ -196,41 +198,60 @@ class ModelHost:
         self.announce(Status(State.READY, self.status.model, RESTING))
 
     def _dismiss(self) -> None:
-        """The engine goes, and what it holds of a GPU is free once the thread has come to that."""
         self._stay()
         engine, self._engine = self._engine, None
-        if engine is not None and engine.on_gpu:
+        if engine is not None:
+            self._free(engine)
+
+    def _free(self, engine: Engine) -> None:
+        """What it holds of a GPU is free once the thread has come to that."""
+        if engine.on_gpu:
             closing = asyncio.wrap_future(self._thread.submit(engine.close))
             closing.add_done_callback(partial(log_failed_task, "giving memory back"))
 
     async def _replace(self, model: str, drafter: str, context: int) -> Exception | None:
-        """A newer wish makes the outcome of this one void."""
-        loop, this = asyncio.get_running_loop(), asyncio.current_task()
-        try:
-            engine = await loop.run_in_executor(self._thread, self._load, model, drafter, context)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it becomes the status)
+        """A newer wish makes this one and its outcome void."""
+        this = asyncio.current_task()
+        async with self._loads:
+            if self._loading is not this:
+                return None
+            try:
+                engine = await self._loaded(model, drafter, context)
+            except Exception as error:  # noqa: BLE001 (whatever it is, it becomes the status)
+                return self._failed(model, error) if self._loading is this else None
             if self._loading is this:
-                self.announce(Status(State.ERROR, model, sentence_of(error)))
-            return error
-        if self._loading is this:
-            self._engine = engine
-            self._rest_later()
-            self.announce(Status(State.READY, model, engine.note))
-        return None
+                self._take(model, engine)
+            else:
+                self._free(engine)
+            return None
+
+    async def _loaded(self, model: str, drafter: str, context: int) -> Engine:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._load, model, drafter, context)
+
+    def _failed(self, model: str, error: Exception) -> Exception:
+        self.announce(Status(State.ERROR, model, sentence_of(error)))
+        return error
+
+    def _take(self, model: str, engine: Engine) -> None:
+        self._engine = engine
+        self.engines += 1
+        self._rest_later()
+        self.announce(Status(State.READY, model, engine.note))
 
 
 def load_engine(model: str, drafter: str, context: int) -> Engine:
     """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
-    from ghostdraft.drafting import make
+    from ghostdraft.drafting import DrafterName, make
     from ghostdraft.models.load import load
     from ghostdraft.models.sampling import Sampling
     from ghostdraft.models.types import ModelError
 
     proposer = make(drafter)
     if proposer is None:
-        raise ModelError(f"There is no drafter {drafter}. Use ngram or none.")
+        raise ModelError(f"There is no drafter {drafter}. Use {' or '.join(DrafterName)}.")
     loaded = load(model, context=context)
     return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
 

@@ -81,8 +81,11 @@ class Connection:
         request = f"ghostdraft-{next(self._ids)}"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[request] = answer
-        self._send({"id": request, "method": method, "params": params})
-        return await answer
+        try:
+            self._send({"id": request, "method": method, "params": params})
+            return await answer
+        finally:
+            del self._asked[request]
 
     def close(self) -> None:
         """Cancels what still runs and what still waits for the client."""
@@ -135,7 +138,7 @@ class Connection:
                 asyncio.ensure_future(result).add_done_callback(partial(log_failed_task, method))
 
     def _handle_response(self, request: MessageId, message: dict[str, Any]) -> None:
-        answer = self._asked.pop(request, None)
+        answer = self._asked.get(request)
         if answer is None or answer.done():
             return
         match message.get("error"):

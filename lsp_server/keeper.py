@@ -36,7 +36,7 @@ class ModelKeeper:
         self._connection = connection
         self._pull = pull
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pulling: asyncio.Task[None] | None = None
+        self._pulls: dict[str, asyncio.Task[None]] = {}  # by model, those in flight
 
     def want(self, model: str, drafter: str, context: int) -> None:
         """From now on this model, with this drafter and so many tokens of context."""
@@ -47,10 +47,10 @@ class ModelKeeper:
         self.host.unload()
 
     def pull(self) -> asyncio.Task[None]:
-        """Fetches the wanted model and loads it. The returned task raises RpcError where that fails."""
-        if self._pulling is None or self._pulling.done():
-            self._pulling = self._begin(self._fetch_and_load())
-        return self._pulling
+        """Fetches the wanted model and loads it. Raises RpcError where none is wanted, the task where that fails."""
+        if self.host.wanted is None:
+            raise RpcError(ErrorCode.REQUEST_FAILED, "Ghostdraft is switched off: no model is wanted.")
+        return self._pulled(self.host.wanted[0])
 
     def tell_status(self, status: Status) -> None:
         logger.info("model %s is %s", status.model or "-", status.state)
@@ -95,25 +95,33 @@ class ModelKeeper:
         except RpcError:
             return
         if isinstance(answer, dict) and answer.get("title") == PULL:
-            self.pull()
+            self._pulled(model)
 
-    async def _fetch_and_load(self) -> None:
-        wanted = self.host.wanted
-        if wanted is None:
-            raise RpcError(ErrorCode.REQUEST_FAILED, "Ghostdraft is switched off: no model is wanted.")
-        await self._fetch(wanted[0])
-        if self.host.wanted == wanted:
-            await self._follow(wanted[0], self.host.load(*wanted))
+    def _pulled(self, model: str) -> asyncio.Task[None]:
+        """The pull of this model that is in flight, else a new one. Models are pulled side by side."""
+        if model not in self._pulls:
+            self._pulls[model] = self._begin(self._fetch_and_load(model))
+            self._pulls[model].add_done_callback(lambda _: self._pulls.pop(model))
+        return self._pulls[model]
+
+    async def _fetch_and_load(self, model: str) -> None:
+        await self._fetch(model)
+        if self.host.wanted is not None and self.host.wanted[0] == model:
+            await self._follow(model, self.host.load(*self.host.wanted))
 
     async def _fetch(self, model: str) -> None:
-        self.host.announce(Status(State.LOADING, model, f"Pulling {model}."))
+        """The status is another model's where one was chosen meanwhile: that stays."""
+        pulling = Status(State.LOADING, model, f"Pulling {model}.")
+        if self.host.status.model == model:
+            self.host.announce(pulling)
         progress = Progress(self._connection, self.shows_progress)
         await progress.begin(f"Ghostdraft: pulling {model}")
         try:
             await asyncio.to_thread(self._pull, model, self._watch(progress))
         except Exception as error:
             sentence = sentence_of(error)
-            self.host.announce(Status(State.ERROR, model, sentence))
+            if self.host.status == pulling:
+                self.host.announce(Status(State.ERROR, model, sentence))
             self.tell(ERROR, sentence)
             raise RpcError(ErrorCode.REQUEST_FAILED, sentence) from error
         finally:

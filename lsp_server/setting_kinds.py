@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ghostdraft import drafting, models
 from ghostdraft.completion.budget import LanguageBudget
 from ghostdraft.completion.context import DEFAULT_CONTEXT
 from ghostdraft.completion.policy import Policy
@@ -21,7 +22,6 @@ from ghostdraft.completion.types import Snapshot, Trigger
 
 DEFAULT_LANGUAGE = "default"
 LANGUAGE_KEYS = ("budget_ms", "max_tokens", "trigger")
-DRAFTERS = ("none", "ngram")
 
 _ALIASES = {"max_tokens": f"languages.{DEFAULT_LANGUAGE}.max_tokens"}
 _STRICTNESS = (Trigger.AUTO, Trigger.INVOKED, Trigger.OFF)
@@ -51,7 +51,8 @@ class BadSetting(Exception):
 def default_values() -> dict[str, Any]:
     budget = LanguageBudget()
     languages = {f"languages.{DEFAULT_LANGUAGE}.{key}": getattr(budget, key) for key in LANGUAGE_KEYS}
-    return {"model": "starter", "drafter": "ngram", "context": DEFAULT_CONTEXT, "exclude": (), **languages}
+    names = {"model": models.DEFAULT, "drafter": drafting.DEFAULT.value}
+    return {**names, "context": DEFAULT_CONTEXT, "exclude": (), **languages}
 
 
 def canonical(key: str) -> str:
@@ -167,7 +168,7 @@ _TRIGGER = _choice(Trigger, Trigger)
 
 _KINDS = {
     "model": Kind("the name of a model", _text),
-    "drafter": _choice(DRAFTERS),
+    "drafter": _choice(drafting.DrafterName),
     "context": _count(32_768, least=512),
     "exclude": Kind(
         f"a list of at most {_MOST_GLOBS} globs, each with at most {_MOST_WILDCARDS} stars",

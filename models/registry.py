@@ -12,8 +12,6 @@ from difflib import get_close_matches
 
 from ghostdraft.models.types import FimOrder, FimTemplate
 
-DEFAULT = "starter"
-
 _PREFIX, _SUFFIX = FimTemplate.PREFIX, FimTemplate.SUFFIX
 
 

@@ -151,6 +151,19 @@ def test_torch_and_transformers_are_not_imported_from_server_to_ghost_text() -> 
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
+def test_serving_begins_without_tensors_and_tokens() -> None:
+    code = "\n".join(
+        [
+            "import sys",
+            "import ghostdraft.lsp_server.commands, ghostdraft.lsp_server.serving",
+            "layers = ('ghostdraft.drafting.', 'ghostdraft.models.')",
+            "print([name for name in sys.modules if name == 'numpy' or name.startswith(layers)])",
+        ]
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
 def test_torch_is_imported_at_the_top_of_few_modules_only() -> None:
     def heavy(path: Path) -> bool:
         nodes = ast.Module([node for node in import_time_nodes(parse(path)) if isinstance(node, ast.stmt)], [])

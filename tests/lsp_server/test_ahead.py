@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from itertools import pairwise
+from weakref import ref
 
 import pytest
 
-from ghostdraft.completion.context import DEFAULT_WINDOW
+from ghostdraft.completion.context import DEFAULT_WINDOW, Window
 from ghostdraft.completion.types import Snapshot
 from ghostdraft.lsp_server import ahead
 from tests.fakes import FakeEngine
@@ -38,6 +40,12 @@ def places(harness: Harness) -> list[str]:
     return [snapshot.text[: snapshot.cursor] for snapshot in harness.engine.ahead]
 
 
+def move(harness: Harness, line: int, character: int, uri: str = URI) -> None:
+    """The cursor."""
+    place = {"line": line, "character": character}
+    harness.notify("ghostdraft/didMoveCursor", {"textDocument": {"uri": uri}, "position": place})
+
+
 async def rest() -> None:
     await asyncio.sleep(10 * REST)
 
@@ -61,6 +69,21 @@ def test_of_a_long_document_nothing_is_read_before_the_cursor_is_known() -> None
         harness.type(1, 2, "😀y")
         await harness.until(lambda: harness.engine.ahead)
         assert places(harness) == ["x = 1\nx 😀y"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("context", [512, 8192])
+def test_short_is_a_document_that_fits_the_chosen_context(context: int) -> None:
+    async def scenario() -> None:
+        harness = await started(options={"context": context})
+        harness.open("x" * (Window.of(context).prefix + 1))
+        await rest()
+        assert harness.engine.ahead == []
+        fitting = "x" * Window.of(context).prefix
+        harness.open(fitting, uri="file:///project/fitting.py")
+        await harness.until(lambda: harness.engine.ahead)
+        assert places(harness) == [fitting]
 
     run(scenario())
 
@@ -117,20 +140,60 @@ def test_what_was_read_is_not_read_again_behind_a_request_there() -> None:
     run(scenario())
 
 
+def test_what_another_engine_read_is_read_again() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n")
+        await harness.until(lambda: harness.engine.ahead)
+        await rest()
+        harness.notify("workspace/didChangeConfiguration", {"settings": {"context": 8192}})
+        await harness.ready()
+        move(harness, 1, 0)
+        await harness.until(lambda: len(harness.engine.ahead) == 2)
+        await rest()
+        assert places(harness) == ["one\n", "one\n"]
+
+    run(scenario())
+
+
+def test_a_document_that_was_read_is_let_go_once_it_is_closed() -> None:
+    async def scenario() -> None:
+        harness = await started()
+        harness.open("one\n")
+        await harness.until(lambda: harness.engine.ahead)
+        await rest()
+        document = ref(harness.server._documents.get(URI))
+        harness.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+        gc.collect()
+        assert document() is None
+
+    run(scenario())
+
+
+def test_reading_goes_on_where_the_cursor_went_away_and_back() -> None:
+    async def scenario() -> None:
+        harness = await started(FakeEngine(steps=200))
+        harness.open("one\ntwo")
+        await harness.until(lambda: harness.engine.ahead)
+        move(harness, 0, 1)
+        move(harness, 1, 3)
+        await harness.until(lambda: len(harness.engine.ahead) == 2)
+        move(harness, 1, 3)
+        await harness.until(lambda: harness.engine.read)
+        assert harness.engine.interrupted == 1
+        assert len(harness.engine.ahead) == 2
+
+    run(scenario())
+
+
 def test_it_follows_the_cursor_where_the_editor_tells_of_it() -> None:
     async def scenario() -> None:
         harness = await started()
         harness.open("one\n😀two\n")
         for line, character in ((1, 3), (0, 2)):
-            harness.notify(
-                "ghostdraft/didMoveCursor",
-                {"textDocument": {"uri": URI}, "position": {"line": line, "character": character}},
-            )
+            move(harness, line, character)
             await rest()
-        harness.notify(
-            "ghostdraft/didMoveCursor",
-            {"textDocument": {"uri": "file:///unknown"}, "position": {"line": 0, "character": 0}},
-        )
+        move(harness, 0, 0, uri="file:///unknown")
         await rest()
         assert places(harness)[-2:] == ["one\n😀t", "on"]
 
@@ -189,6 +252,29 @@ def test_never_on_battery(monkeypatch: pytest.MonkeyPatch) -> None:
         await rest()
         assert harness.engine.ahead == []
         assert not harness.engine.measured
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("remembered", "looks"), [(60, 1), (0, 3)])
+def test_the_power_is_looked_at_once_in_a_while(remembered: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(ahead, "POWER_REMEMBERED", remembered)
+        answers = iter((False, False, True))
+        looked: list[bool] = []
+
+        def look() -> bool:
+            looked.append(next(answers))
+            return looked[-1]
+
+        monkeypatch.setattr(ahead, "on_battery", look)
+        harness = await started()
+        harness.open("")
+        for column in range(3):
+            harness.type(0, column, "x")
+            await rest()
+        assert len(looked) == looks
+        assert places(harness) == ["x" * (column + 1) for column in range(3) if looks == 1 or column < 2]
 
     run(scenario())
 

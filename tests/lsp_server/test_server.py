@@ -15,7 +15,7 @@ import pytest
 from ghostdraft.completion.types import Budget, Completion, DecodeStats, Edit, Snapshot, StopReason, Trigger
 from ghostdraft.lsp_server import machine
 from ghostdraft.lsp_server.host import RESTING, ModelHost, State, Status
-from ghostdraft.lsp_server.jsonrpc import ErrorCode
+from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode
 from ghostdraft.models.progress import Stage
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
 from tests.fakes import FakeEngine
@@ -364,6 +364,30 @@ def test_a_model_that_is_exchanged_or_switched_off_leaves_the_gpu() -> None:
     run(scenario())
 
 
+def test_a_load_that_was_superseded_leaves_the_gpu_before_the_next_begins() -> None:
+    async def scenario() -> None:
+        models, gate, left = GpuModels(patience=60), threading.Event(), []
+
+        def load(model: str, drafter: str, context: int) -> FakeEngine:
+            gate.wait(5)
+            left.append([engine.closed for engine in models.made])
+            return models._load(model, drafter, context)
+
+        host = ModelHost(load, lambda _status: None)
+        host.load("a", "none", 2048)
+        await asyncio.sleep(0.01)
+        host.unload()
+        host.load("b", "none", 2048)
+        await asyncio.sleep(0.01)
+        last = host.load("c", "none", 2048)
+        gate.set()
+        await last
+        assert left == [[], [True]]
+        assert [engine.closed for engine in models.made] == [True, False]
+
+    run(scenario())
+
+
 def test_an_automatic_request_wakes_the_model_and_is_answered_with_null() -> None:
     async def scenario() -> None:
         harness = Harness(open_gate())
@@ -577,6 +601,26 @@ def test_progress_while_the_model_loads() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("answer", [{"result": None}, {"error": {"code": 1, "message": ""}}, None])
+def test_what_the_client_was_asked_is_forgotten_however_it_ends(answer: dict[str, object] | None) -> None:
+    async def scenario() -> None:
+        sent: list[bytes] = []
+        connection = Connection(lambda _: lambda _: None, sent.append)
+        asking = asyncio.create_task(connection.request("window/workDoneProgress/create", {}))
+        await asyncio.sleep(0)
+        reply = json.dumps({"jsonrpc": "2.0", "id": json.loads(sent[0])["id"], **(answer or {"result": None})}).encode()
+        if answer is None:
+            asking.cancel()
+        else:
+            connection.receive(reply)
+        await asyncio.wait([asking])
+        assert not connection._asked
+        connection.receive(reply)  # too late
+        assert len(sent) == 1
+
+    run(scenario())
+
+
 def requests(harness: Harness, method: str) -> list[dict[str, Any]]:
     return [message for message in harness.sent if message.get("method") == method and "id" in message]
 
@@ -663,6 +707,148 @@ def test_pulling_by_command_and_its_failure() -> None:
         store.fails = False
         assert await harness.result(harness.ask("workspace/executeCommand", pull)) is None
         assert {"state": "ready", "model": "tiny"}.items() <= harness.notifications("ghostdraft/status")[-1].items()
+
+    run(scenario())
+
+
+class Gated(Absent):
+    """Pulls each model once its gate is open."""
+
+    def __init__(self, *models: str) -> None:
+        super().__init__()
+        self.gates = {model: threading.Event() for model in models}
+        self.begun: list[str] = []
+
+    def pull(self, model: str, watch: Any) -> None:
+        self.begun.append(model)
+        self.gates[model].wait(5)
+        super().pull(model, watch)
+
+
+def choose(harness: Harness, **settings: object) -> None:
+    harness.notify("workspace/didChangeConfiguration", {"settings": settings})
+
+
+async def click_pull(harness: Harness, offers: int) -> None:
+    """On the last of so many offers."""
+    await harness.until(lambda: len(requests(harness, "window/showMessageRequest")) == offers)
+    reply(harness, requests(harness, "window/showMessageRequest")[-1], {"title": "Pull"})
+
+
+def last_status(harness: Harness) -> tuple[str, str]:
+    status = harness.notifications("ghostdraft/status")[-1]
+    return status["state"], status["model"]
+
+
+def test_a_model_chosen_while_another_is_pulled_is_pulled_and_loaded_as_well() -> None:
+    async def scenario() -> None:
+        store = Gated("starter", "tiny")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, model="tiny")
+        await click_pull(harness, offers=2)
+        store.gates["tiny"].set()
+        await harness.ready()
+        assert last_status(harness) == ("ready", "tiny")
+        store.gates["starter"].set()
+        await harness.until(lambda: store.pulled == ["tiny", "starter"])
+
+    run(scenario())
+
+
+def test_what_changes_beside_the_model_while_it_is_pulled_holds_once_it_is() -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, context=8192)
+        await click_pull(harness, offers=2)
+        store.gates["starter"].set()
+        await harness.ready()
+        assert harness.server._keeper.host.wanted == ("starter", "ngram", 8192)
+        assert store.begun == ["starter"]
+
+    run(scenario())
+
+
+def test_an_offer_that_is_taken_late_pulls_what_it_offered() -> None:
+    async def scenario() -> None:
+        store = Gated("starter", "tiny")
+        store.pulled.append("tiny")
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await harness.until(lambda: requests(harness, "window/showMessageRequest"))
+        choose(harness, model="tiny")
+        await harness.ready()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        store.gates["starter"].set()
+        await harness.until(lambda: store.pulled == ["tiny", "starter"])
+        assert last_status(harness) == ("ready", "tiny")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("chosen", ["tiny", None])
+def test_a_pull_that_fails_late_leaves_the_status_of_what_was_chosen_meanwhile(chosen: str | None) -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        store.pulled.append("tiny")
+        store.fails = True
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        choose(harness, **({"model": chosen} if chosen else {"languages": {"default": {"trigger": "off"}}}))
+        expected = ("ready", chosen) if chosen else ("off", "")
+        await harness.until(lambda: last_status(harness) == expected)
+        store.gates["starter"].set()
+        await harness.until(lambda: harness.notifications("window/showMessage"))
+        assert last_status(harness) == expected
+
+    run(scenario())
+
+
+def test_a_pull_that_fails_late_leaves_a_model_found_meanwhile_as_it_is() -> None:
+    async def scenario() -> None:
+        store = Gated("starter")
+        store.fails = True
+        harness = Harness(load=store.load, pull=store.pull)
+        await harness.start()
+        await click_pull(harness, offers=1)
+        await harness.until(lambda: store.begun)
+        store.pulled.append("starter")
+        choose(harness, context=8192)
+        await harness.ready()
+        store.gates["starter"].set()
+        await harness.until(lambda: harness.notifications("window/showMessage"))
+        assert last_status(harness) == ("ready", "starter")
+
+    run(scenario())
+
+
+def test_a_load_that_fails_late_is_neither_told_nor_offered() -> None:
+    async def scenario() -> None:
+        gate = threading.Event()
+
+        def load(model: str, *_: object) -> FakeEngine:
+            if model == "starter":
+                gate.wait(5)
+                raise ModelNotFound("It is not there.")
+            return open_gate()
+
+        harness = Harness(load=load)
+        await harness.start()
+        choose(harness, model="tiny")
+        gate.set()
+        await harness.ready()
+        await asyncio.sleep(0.02)
+        assert not requests(harness, "window/showMessageRequest")
+        assert not harness.notifications("window/showMessage")
 
     run(scenario())
 

@@ -11,7 +11,6 @@ import pytest
 
 from ghostdraft import drafting
 from ghostdraft.completion.types import Trigger
-from ghostdraft.lsp_server.setting_kinds import DRAFTERS
 from ghostdraft.lsp_server.setting_sources import (
     LARGEST_FILE,
     config_path,
@@ -233,7 +232,11 @@ def test_what_holds_for_paths_is_remembered_for_so_many_only() -> None:
 
 
 def test_every_drafter_can_be_chosen() -> None:
-    assert set(DRAFTERS) == set(drafting.NAMES)
+    for name in drafting.DrafterName:
+        assert settings_of({"drafter": name.value}).options().drafter == name
+        drafter = drafting.make(name)
+        assert drafter is not None
+        assert drafter.name == name
 
 
 def test_the_user_s_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

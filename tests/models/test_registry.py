@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ghostdraft.models import registry
+from ghostdraft.models import DEFAULT, registry
 from ghostdraft.models.config_shape import config_shape
 from ghostdraft.models.cpu.convert import RUNS, covers
 from ghostdraft.models.registry import MODELS, Hub, Packages
@@ -71,7 +71,7 @@ def test_the_engines_are_those_of_the_published_configuration(name: str) -> None
 
 def test_the_hub_is_asked_first() -> None:
     assert [type(source) for source in MODELS["starter"].sources] == [Hub, Packages]
-    assert registry.DEFAULT in MODELS
+    assert DEFAULT in MODELS
 
 
 @pytest.mark.parametrize("family", registry.FAMILIES, ids=lambda family: family.name)
