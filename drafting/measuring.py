@@ -36,6 +36,7 @@ PROBES = (
     *(Probe(rows, False) for rows in (16, 32)),
     *(Probe(rows, True) for rows in (24, 32)),
 )
+WIDEST = max(probe.rows for probe in PROBES)
 ENOUGH = 3  # probes
 
 
@@ -46,7 +47,7 @@ class Measuring:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._behind = min(CONTEXT, model.context // 2)
-        self._most = min(model.max_rows, model.context // 2)
+        self._most = min(WIDEST, model.max_rows, model.context // 2)
         self._left = [probe for probe in PROBES if probe.rows <= self._most] * ROUNDS
         self._taken: dict[Probe, list[float]] = defaultdict(list)
         self._passes = 0

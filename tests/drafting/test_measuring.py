@@ -89,8 +89,9 @@ def test_behind_a_long_text_nothing_is_read_first(clock: Clock) -> None:
     assert len(model.passes) == ROUNDS * len(PROBES)
 
 
-def test_a_cache_that_has_no_room_for_the_widest_pass_is_left_alone(clock: Clock) -> None:
-    model = TimedModel(clock, line, context=1000)
+@pytest.mark.parametrize("max_rows", [64, 512])
+def test_a_cache_that_has_no_room_for_the_widest_pass_is_left_alone(clock: Clock, max_rows: int) -> None:
+    model = TimedModel(clock, line, max_rows, context=1000)
     model.kept, model.length = (1,) * 937, 937
     measuring = Measuring(model)
     assert measuring.go_on(never) is None
