@@ -109,10 +109,14 @@ def _measure(name: str) -> None:
 
 
 def _costs(name: str) -> Costs | None:
+    """In the first precision in which they were measured."""
     from ghostdraft.models.cost_file import cost_file
+    from ghostdraft.models.load import PRECISIONS
 
     try:
-        return cost_file(Store().find(name), _device()).read()
+        checkpoint, device = Store().find(name), _device()
+        known = (cost_file(checkpoint, device, precision=precision).read() for precision in PRECISIONS)
+        return next(filter(None, known), None)
     except ModelError:  # which stands among the problems
         return None
 

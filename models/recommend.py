@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ghostdraft.models.architectures import ARCHITECTURES
+from ghostdraft.models.cost_file import gpu_name
 from ghostdraft.models.cpu import convert
 from ghostdraft.models.registry import MODELS, KnownModel
 
@@ -127,10 +128,10 @@ def measure_gpu(device: str) -> Hardware:
     import torch
 
     if device == "cuda":
-        name, memory = torch.cuda.get_device_name(), torch.cuda.mem_get_info()[0]
+        memory = torch.cuda.mem_get_info()[0]
     else:
-        name, memory = "Apple GPU", torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return Hardware(device, name, memory, _bandwidth_of_gpu(device, min(1 << 30, memory // 4)))
+        memory = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    return Hardware(device, gpu_name(device), memory, _bandwidth_of_gpu(device, min(1 << 30, memory // 4)))
 
 
 def _bandwidth_of_gpu(device: str, size: int) -> float:
