@@ -224,7 +224,8 @@ class LanguageModel(Protocol):
         """Runs n rows behind the kept ones. Row i follows row `parents[i]` of this pass, or the last kept token
         where that is -1; without `parents` the rows are one line. Its position is `length` plus its depth.
 
-        A row's logits are bitwise independent of the other rows, of the chunking and of its place in the tree.
+        A row's logits are independent of the other rows, of the chunking and of its place in the tree: to rounding,
+        unless the model promises more.
         The pass is over when it returns, whether logits were asked for or not: callers take its time by the clock.
         Raises ValueError where the rows exceed `max_rows` or the context, Interrupted.
         """

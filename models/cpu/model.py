@@ -103,6 +103,7 @@ def default_threads() -> int:
 class CpuModel:
     """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
 
+    A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
     """
 
