@@ -112,6 +112,12 @@ def measure_now(model: LanguageModel, store: CostStore) -> None:
         store.write(costs)
 
 
+def measure_once(model: LanguageModel, store: CostStore) -> None:
+    """As `measure_now`, unless something is kept there already. Raises OSError."""
+    if store.read() is None:
+        measure_now(model, store)
+
+
 def _draft_seconds() -> float:
     """A whole draft of n-grams, copied from text that repeats itself."""
     drafter = NgramDrafter()

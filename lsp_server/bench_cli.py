@@ -85,12 +85,11 @@ def replay(
 
 def _measured(model: str) -> Loaded:
     """A model whose passes' costs are known, as in use after the first long rest. Raises ModelError, OSError."""
-    from ghostdraft.drafting.measuring import measure_now
+    from ghostdraft.drafting.measuring import measure_once
     from ghostdraft.models.load import load
 
     loaded = load(model)
-    if loaded.costs.read() is None:
-        measure_now(loaded.model, loaded.costs)
+    measure_once(loaded.model, loaded.costs)
     return loaded
 
 

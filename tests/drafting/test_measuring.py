@@ -10,7 +10,7 @@ from ghostdraft.drafting import measuring
 from ghostdraft.drafting.measuring import CONTEXT, PROBES, ROUNDS, Measuring
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.types import FloatArray, Interrupted
-from tests.fakes import FakeModel, Tokens, next_token_logits
+from tests.fakes import FakeCosts, FakeModel, Tokens, next_token_logits
 
 VOCAB = 11
 
@@ -78,6 +78,18 @@ def test_it_finds_what_passes_cost_and_leaves_the_cache_as_it_was(clock: Clock) 
     check(Measuring(model).go_on(never))
     assert model.kept == (1, 2, 3)
     assert clock.now < 10
+
+
+def test_what_is_known_is_measured_anew_only_where_that_is_wished(clock: Clock) -> None:
+    model, store = TimedModel(clock, line), FakeCosts()
+    measuring.measure_once(model, store)
+    check(store.kept)
+    known = store.kept
+    model.seconds = lambda rows: 2 * line(rows)
+    measuring.measure_once(model, store)
+    assert store.kept is known
+    measuring.measure_now(model, store)
+    assert store.kept.verify_seconds(1) == pytest.approx(2 * line(1))
 
 
 def test_behind_a_long_text_nothing_is_read_first(clock: Clock) -> None:
