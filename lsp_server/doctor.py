@@ -162,7 +162,7 @@ def _slow(machine: Machine, engine: CpuEngine, model: Model) -> str:
     if model.name != DEFAULT or (machine.gpu and machine.torch):
         return ""
     portable = engine.variants[:1] == ("portable",)
-    if not machines.is_too_slow(machine, MODELS[DEFAULT].parameters, portable):
+    if not machines.is_too_slow(machine, MODELS[DEFAULT].cpu_weights, portable):
         return ""
     return (
         f"This machine is slow for {DEFAULT}. Try the smallest model: ghostdraft models pull {SMALLEST}, "

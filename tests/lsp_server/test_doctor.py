@@ -108,8 +108,8 @@ def test_an_engine_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_larger_models_need_more_bandwidth() -> None:
     machine_ = replace(FAST, bandwidth=5e9, cores=2)
-    assert not is_too_slow(machine_, 0.5, portable=False)
-    assert is_too_slow(machine_, 1.5, portable=False)
+    assert not is_too_slow(machine_, 0.5e9, portable=False)
+    assert is_too_slow(machine_, 1.5e9, portable=False)
 
 
 def test_what_passes_cost_and_how_to_measure_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
