@@ -194,30 +194,30 @@ def _json(report: Report) -> str:
 
 
 def _lines(report: Report) -> list[str]:
-    machine, model = report.machine, report.model
-    facts = {
+    settings = report.options.settings.items()
+    return [
+        *(f"{name:<13} {fact}" for name, fact in _facts(report).items()),
+        "settings",
+        *(f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in settings),
+        "to mend" if report.problems else "nothing is missing",
+        *(f"  - {problem}" for problem in report.problems),
+    ]
+
+
+def _facts(report: Report) -> dict[str, str]:
+    machine = report.machine
+    return {
         "ghostdraft": f"{report.version}, Python {machine.python}",
         "machine": f"{machine.system}, {machine.cores} cores, {machine.memory / 1e9:.0f} GB",
         "processor": f"{machine.processor}; one thread reads {machine.bandwidth / 1e9:.0f} GB/s",
         "instructions": ", ".join(report.engine.variants) or "no engine",
         "GPU": ("yes" if machine.gpu else "none found") + (", PyTorch is installed" if machine.torch else ""),
         "device": report.device,
-        "model": _model_line(model),
+        "model": _model_line(report.model),
         "passes": _costs_line(report.costs),
         "models in": report.store,
         "config.toml": report.config.path + ("" if report.config.exists else ", which is not there"),
     }
-    settings = [
-        f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in report.options.settings.items()
-    ]
-    problems = [f"  - {problem}" for problem in report.problems]
-    return [
-        *(f"{name:<13} {fact}" for name, fact in facts.items()),
-        "settings",
-        *settings,
-        "to mend" if problems else "nothing is missing",
-        *problems,
-    ]
 
 
 def _model_line(model: Model) -> str:
