@@ -28,7 +28,7 @@ from ghostdraft.benchmarks.passes import CONTEXT, THREADS, code
 from ghostdraft.benchmarks.peer_decode import Times
 from ghostdraft.benchmarks.peer_field import Field
 from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
-from ghostdraft.drafting.measuring import measure_now
+from ghostdraft.drafting.measuring import measure_once
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import load
@@ -45,8 +45,7 @@ def report(name: str, cursors: int, rounds: int, vllm_python: Path | None) -> di
     build = llama_build.native()
     places, digest = listed_cursors(cursors)
     loaded = load(name, "cpu", CONTEXT, THREADS)
-    if loaded.costs.read() is None:
-        measure_now(loaded.model, loaded.costs)
+    measure_once(loaded.model, loaded.costs)
     with ExitStack() as stack, Bar(name) as bar:
         field = Field.open(loaded, build, stack)
         times, notes = _decoding(field, places, rounds, vllm_python, bar)

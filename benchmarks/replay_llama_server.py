@@ -18,7 +18,7 @@ from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.drafting import make
-from ghostdraft.drafting.measuring import measure_now
+from ghostdraft.drafting.measuring import measure_once
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.lsp_server.serving import serve_stdio
 from ghostdraft.models import tokenizer
@@ -67,8 +67,7 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
     context = min(CONTEXT, spec.shape.context)
     llama = LlamaModel(gguf, spec.shape, context, THREADS, flash)
     costs = CostFile(checkpoint.folder / COSTS, f"llama.cpp, {gguf.name}, {'flash' if flash else 'plain'}")
-    if costs.read() is None:
-        measure_now(llama, costs)
+    measure_once(llama, costs)
     loaded = Loaded(spec, tokenizer.load(checkpoint.tokenizer_path), llama, "llama.cpp", costs)
     proposer = make(drafter) or NoDrafter()
     kind, window = (NearLines, ALL) if prompt == "llama.vim" else (Plain, DEFAULT_WINDOW)

@@ -36,6 +36,7 @@ PROBES = (
     *(Probe(rows, False) for rows in (16, 32)),
     *(Probe(rows, True) for rows in (24, 32)),
 )
+WIDEST = max(probe.rows for probe in PROBES)
 ENOUGH = 3  # probes
 
 
@@ -46,7 +47,7 @@ class Measuring:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._behind = min(CONTEXT, model.context // 2)
-        self._most = min(model.max_rows, model.context // 2)
+        self._most = min(WIDEST, model.max_rows, model.context // 2)
         self._left = [probe for probe in PROBES if probe.rows <= self._most] * ROUNDS
         self._taken: dict[Probe, list[float]] = defaultdict(list)
         self._passes = 0
@@ -109,6 +110,12 @@ def measure_now(model: LanguageModel, store: CostStore) -> None:
     costs = Measuring(model).go_on(lambda: False)
     if costs is not None:
         store.write(costs)
+
+
+def measure_once(model: LanguageModel, store: CostStore) -> None:
+    """As `measure_now`, unless something is kept there already. Raises OSError."""
+    if store.read() is None:
+        measure_now(model, store)
 
 
 def _draft_seconds() -> float:

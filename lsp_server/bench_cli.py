@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ghostdraft.benchmarks.holes import Cursor
     from ghostdraft.drafting.types import Drafter
     from ghostdraft.models.load import Loaded
+
+Rows = list[dict[str, Any]]
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -43,11 +46,7 @@ def decode(
         from ghostdraft.benchmarks import decode_table
 
         drafters, (places, digest) = _drafters(drafter), _cursors(files, cursors)
-        rows = decode_table.rows(model, _measured(model), drafters, places, digest, tokens)
-        if as_json:
-            typer.echo(json.dumps(rows, indent=1))
-        else:
-            decode_table.show(rows)
+        _show(decode_table.rows(model, _measured(model), drafters, places, digest, tokens), decode_table.show, as_json)
 
 
 @app.command()
@@ -63,36 +62,45 @@ def replay(
     """Type into the server key by key, in real time, and see how soon ghost text comes in the pauses."""
     with told():
         from ghostdraft.benchmarks import replay_plot, replay_table
-        from ghostdraft.benchmarks.lsp_client import ServerEnded
 
         drafters, (places, digest) = _names(drafter), _cursors(files, cursors)
         if plot is not None and find_spec("matplotlib") is None:
             raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
-        scripts = replay_table.scripts(places, seed)
-        minutes = replay_table.typing_minutes(scripts, len(drafters))
-        _measured(model)  # else each of the servers would do it in a pause
-        typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
-        try:
-            contenders = [replay_table.Contender(name, name) for name in drafters]
-            rows = replay_table.rows(model, contenders, places, scripts, {"seed": seed, "holes_sha256": digest})
-        except ServerEnded as error:
-            raise BadInput(str(error)) from error
-        if as_json:
-            typer.echo(json.dumps(rows, indent=1))
-        else:
-            replay_table.show(rows)
+        rows = _replayed(model, drafters, places, seed, digest)
+        _show(rows, replay_table.show, as_json)
         if plot is not None:
             replay_plot.draw(rows, plot)
 
 
+def _replayed(model: str, drafters: list[str], places: list[Cursor], seed: int, digest: str) -> Rows:
+    from ghostdraft.benchmarks import replay_table
+    from ghostdraft.benchmarks.lsp_client import ServerEnded
+
+    scripts = replay_table.scripts(places, seed)
+    minutes = replay_table.typing_minutes(scripts, len(drafters))
+    _measured(model)  # else each of the servers would do it in a pause
+    typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
+    contenders = [replay_table.Contender(name, name) for name in drafters]
+    try:
+        return replay_table.rows(model, contenders, places, scripts, {"seed": seed, "holes_sha256": digest})
+    except ServerEnded as error:
+        raise BadInput(str(error)) from error
+
+
+def _show(rows: Rows, show: Callable[[Rows], None], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        show(rows)
+
+
 def _measured(model: str) -> Loaded:
     """A model whose passes' costs are known, as in use after the first long rest. Raises ModelError, OSError."""
-    from ghostdraft.drafting.measuring import measure_now
+    from ghostdraft.drafting.measuring import measure_once
     from ghostdraft.models.load import load
 
     loaded = load(model)
-    if loaded.costs.read() is None:
-        measure_now(loaded.model, loaded.costs)
+    measure_once(loaded.model, loaded.costs)
     return loaded
 
 

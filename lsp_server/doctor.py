@@ -110,10 +110,14 @@ def _measure(name: str) -> None:
 
 
 def _costs(name: str) -> Costs | None:
+    """In the first precision in which they were measured."""
     from ghostdraft.models.cost_file import cost_file
+    from ghostdraft.models.load import PRECISIONS
 
     try:
-        return cost_file(Store().find(name), _device()).read()
+        checkpoint, device = Store().find(name), _device()
+        known = (cost_file(checkpoint, device, precision=precision).read() for precision in PRECISIONS)
+        return next(filter(None, known), None)
     except ModelError:  # which stands among the problems
         return None
 
@@ -159,7 +163,7 @@ def _slow(machine: Machine, engine: CpuEngine, model: Model) -> str:
     if model.name != DEFAULT or (machine.gpu and machine.torch):
         return ""
     portable = engine.variants[:1] == ("portable",)
-    if not machines.is_too_slow(machine, MODELS[DEFAULT].parameters, portable):
+    if not machines.is_too_slow(machine, MODELS[DEFAULT].cpu_weights, portable):
         return ""
     return (
         f"This machine is slow for {DEFAULT}. Try the smallest model: ghostdraft models pull {SMALLEST}, "
@@ -191,30 +195,30 @@ def _json(report: Report) -> str:
 
 
 def _lines(report: Report) -> list[str]:
-    machine, model = report.machine, report.model
-    facts = {
+    settings = report.options.settings.items()
+    return [
+        *(f"{name:<13} {fact}" for name, fact in _facts(report).items()),
+        "settings",
+        *(f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in settings),
+        "to mend" if report.problems else "nothing is missing",
+        *(f"  - {problem}" for problem in report.problems),
+    ]
+
+
+def _facts(report: Report) -> dict[str, str]:
+    machine = report.machine
+    return {
         "ghostdraft": f"{report.version}, Python {machine.python}",
         "machine": f"{machine.system}, {machine.cores} cores, {machine.memory / 1e9:.0f} GB",
         "processor": f"{machine.processor}; one thread reads {machine.bandwidth / 1e9:.0f} GB/s",
         "instructions": ", ".join(report.engine.variants) or "no engine",
         "GPU": ("yes" if machine.gpu else "none found") + (", PyTorch is installed" if machine.torch else ""),
         "device": report.device,
-        "model": _model_line(model),
+        "model": _model_line(report.model),
         "passes": _costs_line(report.costs),
         "models in": report.store,
         "config.toml": report.config.path + ("" if report.config.exists else ", which is not there"),
     }
-    settings = [
-        f"  {key} = {_shown(setting.value)}  ({setting.origin})" for key, setting in report.options.settings.items()
-    ]
-    problems = [f"  - {problem}" for problem in report.problems]
-    return [
-        *(f"{name:<13} {fact}" for name, fact in facts.items()),
-        "settings",
-        *settings,
-        "to mend" if problems else "nothing is missing",
-        *problems,
-    ]
 
 
 def _model_line(model: Model) -> str:

@@ -13,9 +13,8 @@ from ghostdraft.models.load import has_accelerator
 
 GPU_NOTE = 'A GPU is here, but PyTorch is not, so the CPU is used. To use the GPU: pip install "ghostdraft[gpu]"'
 
-BYTES_A_PARAMETER = 34 / 32  # int8 in blocks of 32 with a float16 scale
-
 _PROBE = 64 << 20  # bytes read to measure the memory
+_THREADS = 4  # take all of the memory's bandwidth
 _SLOWEST = 0.1  # seconds a token; a line of ten tokens then takes a second
 
 
@@ -31,6 +30,11 @@ class Machine:
     bandwidth: float
     gpu: bool
     torch: bool
+
+    @property
+    def whole_bandwidth(self) -> float:
+        """Bytes a second that the cores read together."""
+        return self.bandwidth * min(self.cores, _THREADS)
 
 
 def look() -> Machine:
@@ -58,15 +62,12 @@ def gpu_note() -> str:
     return GPU_NOTE if has_accelerator() and not has_torch() else ""
 
 
-def is_too_slow(machine: Machine, parameters: float, portable: bool) -> bool:
-    """Whether a model of so many billion parameters will not keep up with typing; an estimate.
+def is_too_slow(machine: Machine, weights: float, portable: bool) -> bool:
+    """Whether a model with so many bytes of weights will not keep up with typing; an estimate.
 
-    A token reads all int8 weights once, with the bandwidth of at most four threads. `portable`: the engine has no
-    vector instructions here.
+    A token reads all of them once. `portable`: the engine has no vector instructions here.
     """
-    weights = parameters * 1e9 * BYTES_A_PARAMETER
-    seconds_a_token = weights / (machine.bandwidth * min(machine.cores, 4))
-    return portable or seconds_a_token > _SLOWEST or 1.5 * weights > machine.memory
+    return portable or weights / machine.whole_bandwidth > _SLOWEST or 1.5 * weights > machine.memory
 
 
 def _bandwidth() -> float:

@@ -11,8 +11,6 @@ from ghostdraft.models.load import GPUS, choose_device
 from ghostdraft.models.recommend import LEAST_RATE, Hardware, Proposal, measure_gpu
 from ghostdraft.models.registry import KnownModel
 
-THREADS = 4  # that share the memory's bandwidth
-
 
 def measure() -> Hardware:
     """Of the device that models would run on now."""
@@ -24,8 +22,7 @@ def _measure_cpu() -> Hardware:
     import psutil
 
     machine = machines.look()
-    bandwidth = machine.bandwidth * min(machine.cores, THREADS)
-    return Hardware("cpu", machine.processor, psutil.virtual_memory().available, bandwidth)
+    return Hardware("cpu", machine.processor, psutil.virtual_memory().available, machine.whole_bandwidth)
 
 
 def view(hardware: Hardware, proposal: Proposal | None) -> dict[str, Any]:

@@ -48,9 +48,11 @@ class CostFile:
         return known if isinstance(known, dict) else {}
 
 
-def cost_file(checkpoint: Checkpoint, device: str, threads: int | None = None) -> CostFile:
-    """That of a model as `load` brings it up. Raises EngineUnavailable where "cpu" has no engine that runs."""
-    parts = (f"weights {_weights(checkpoint)}", device, _engine(device, threads), processor())
+def cost_file(checkpoint: Checkpoint, device: str, threads: int | None = None, precision: str = "") -> CostFile:
+    """That of a model as `load` brings it up: `threads` are those of "cpu", `precision` that of the weights on a GPU.
+    Raises EngineUnavailable where "cpu" has no engine that runs."""
+    engine = _cpu_engine(threads) if device == "cpu" else _torch_engine(device, precision)
+    parts = (f"weights {_weights(checkpoint)}", device, engine, processor())
     return CostFile(checkpoint.folder / NAME, "; ".join(parts))
 
 
@@ -64,16 +66,26 @@ def processor() -> str:
     return next(names, platform.processor())
 
 
+def gpu_name(device: str) -> str:
+    """`device`: "cuda" or "mps"."""
+    import torch
+
+    return torch.cuda.get_device_name() if device == "cuda" else "Apple GPU"
+
+
 def _weights(checkpoint: Checkpoint) -> str:
     sums = "".join(file.sha256 or f"{file.name} {file.size}" for file in checkpoint.files)
     return hashlib.sha256(sums.encode()).hexdigest()[:16]
 
 
-def _engine(device: str, threads: int | None) -> str:
-    if device != "cpu":
-        from importlib.metadata import version
+def _torch_engine(device: str, precision: str) -> str:
+    from importlib.metadata import version
 
-        return f"torch {version('torch')}"
+    engine = f"torch {version('torch')}"
+    return engine if device == "cpu-torch" else f"{engine}; {precision} on {gpu_name(device)}"
+
+
+def _cpu_engine(threads: int | None) -> str:
     from ghostdraft.models.cpu.library import fingerprint
     from ghostdraft.models.cpu.model import chosen_variant, default_threads
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.rows import check_path, check_room, checked_parents, visible
-from ghostdraft.models.transformer import memory_told, release
+from ghostdraft.models.transformer import finish, memory_told, release
 from ghostdraft.models.types import (
     CacheState,
     EngineUnavailable,
@@ -77,6 +77,7 @@ class FallbackModel:
             self._cache_name: self._cache,
         }
         logits = self._model(self._on_device(token_ids)[None], use_cache=True, **given).logits[0]
+        finish(logits.device)
         self._parents = checked
         return Pass(logits.float().cpu().numpy())
 

@@ -7,6 +7,7 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,17 @@ from ghostdraft.models.types import WeightsCorrupt
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
 _DEFAULT_ALIGNMENT = 32
+_PART = re.compile(r"-\d{5}-of-(?!00001)\d{5}\.gguf$")
+
+SPLIT = (
+    "The GGUF file is split into several. Join them with llama.cpp's llama-gguf-split --merge, "
+    "then: ghostdraft models import FILE"
+)
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of this name is one of several that are a GGUF file together."""
+    return _PART.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,10 @@ class GgufHeader:
     @property
     def architecture(self) -> str:
         return str(self.metadata["general.architecture"])
+
+    @property
+    def is_part(self) -> bool:
+        return self.metadata.get("split.count", 1) not in (0, 1)  # 0 once they were joined
 
     def value(self, key: str, default: Any = None) -> Any:
         """A hyperparameter of the architecture: `key` without its first part."""

@@ -3,8 +3,8 @@ once as a CUDA graph and replayed, so that a pass costs its kernels and not thei
 
 The cache lies still, and so do a pass's inputs. Its rows are padded to one of `WIDTHS`; what they see is worked out on
 the device, from how many tokens are kept and from 64 bits for each row that say which rows it follows. The host waits
-for the device once a pass: for the best token of each row; logits are fetched if somebody asks for them. Longer passes,
-those of a cold prompt, run as in `transformer`.
+for the device once a pass: for the best token of each row, or else for its end; logits are fetched if somebody asks for
+them. Longer passes, those of a cold prompt, run as in `transformer`.
 
 Where there are no graphs the same passes run one kernel after the other. Knows nothing of drafts or text.
 """
@@ -168,9 +168,10 @@ class GraphModel(Transformer):
         self._inputs.fill(self.length, token_ids, checked)
         self._passes[next(width for width in self._widths if width >= len(token_ids))]()
         self._parents = checked
+        if not len(logit_rows):
+            return self._without_logits()
         rows = list(logit_rows)
-        best = self._best.cpu().numpy()[rows] if rows else None
-        return Pass(partial(self._read, rows), best=best)
+        return Pass(partial(self._read, rows), best=self._best.cpu().numpy()[rows])
 
     def close(self) -> None:
         self._passes.clear()

@@ -67,7 +67,8 @@ class HubSource:
 
 
 def open_hub(hub: Hub, name: str, known: KnownModel | None) -> HubSource:
-    """Raises DownloadFailed where the hub does not answer, ModelNotFound where it has no such model."""
+    """Raises DownloadFailed where the hub does not answer, ModelNotFound where it has no such model, WeightsCorrupt and
+    EngineUnavailable where its files are of no kind that is used."""
     info = _info(hub.repo)
     files = tuple(_chosen(hub, info, known))
     offer = Offer(
@@ -102,7 +103,7 @@ def _chosen(hub: Hub, info: ModelInfo, known: KnownModel | None) -> Iterator[Rem
     siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
     if hub.file and hub.file not in siblings:
         raise ModelNotFound(f"The hub's {hub.repo} has no file {hub.file}.")
-    for path in (hub.file,) if hub.file else choose(list(siblings), f"The hub's {hub.repo}"):
+    for path in choose([hub.file] if hub.file else list(siblings), f"The hub's {hub.repo}"):
         yield _remote(siblings[path])
 
 

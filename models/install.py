@@ -14,7 +14,7 @@ import tokenizers
 from ghostdraft.models import specs, tokenizer_files
 from ghostdraft.models.checkpoint import Checkpoint, SourceFile
 from ghostdraft.models.cpu.convert import convert
-from ghostdraft.models.gguf_header import read_header
+from ghostdraft.models.gguf_header import SPLIT, read_header
 from ghostdraft.models.progress import Stage, Watch
 from ghostdraft.models.registry import KnownModel
 from ghostdraft.models.safetensors_header import read_shapes
@@ -48,20 +48,18 @@ def install(folder: Path, delivery: Delivery, watch: Watch) -> Checkpoint:
 def _describe(folder: Path, delivery: Delivery) -> Checkpoint:
     weights = [folder / file.name for file in delivery.files]
     tokenizer, facts = (
-        _read_gguf(weights) if weights[0].suffix == ".gguf" else _read_safetensors(folder, weights, delivery)
+        _read_gguf(weights[0]) if weights[0].suffix == ".gguf" else _read_safetensors(folder, weights, delivery)
     )
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     spec = specs.describe(delivery.name, facts, tokenizer, delivery.licence, delivery.known)
     return Checkpoint(folder, spec, delivery.files, delivery.origin)
 
 
-def _read_gguf(weights: Sequence[Path]) -> tuple[tokenizers.Tokenizer, Facts]:
-    if len(weights) > 1:
-        raise EngineUnavailable(
-            "The GGUF file is split into several. Join them with llama.cpp's llama-gguf-split --merge."
-        )
-    header = read_header(weights[0])
-    return tokenizer_files.from_gguf(header), specs.facts_from_gguf(header, weights[0])
+def _read_gguf(path: Path) -> tuple[tokenizers.Tokenizer, Facts]:
+    header = read_header(path)
+    if header.is_part:
+        raise EngineUnavailable(SPLIT)
+    return tokenizer_files.from_gguf(header), specs.facts_from_gguf(header, path)
 
 
 def _read_safetensors(folder: Path, weights: Sequence[Path], delivery: Delivery) -> tuple[tokenizers.Tokenizer, Facts]:

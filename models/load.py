@@ -100,7 +100,7 @@ def _load_on_gpu(checkpoint: Checkpoint, words: Tokenizer, device: str, context:
             except OutOfMemory:
                 continue
             notes = (_note(spec, device), _short_of_memory(spec.name, precision, room if room < context else None))
-            costs = cost_file(checkpoint, device, None)
+            costs = cost_file(checkpoint, device, precision=precision)
             return Loaded(spec, words, model, device, costs, " ".join(filter(None, notes)))
     raise OutOfMemory(
         f"The GPU has too little memory for {checkpoint.name}, so it runs on the CPU, more slowly. Close what else "

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ghostdraft.models.checkpoint import SourceFile
+from ghostdraft.models.gguf_header import SPLIT, is_part
 from ghostdraft.models.progress import Advance
-from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, ModelNotFound, WeightsCorrupt
 
 COMPANIONS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -20,9 +21,10 @@ _CHUNK = 4 << 20
 
 
 def find_files(path: Path) -> tuple[Path, ...]:
-    """The weights of a model, then its companions. Raises ModelNotFound, WeightsCorrupt (pickled weights)."""
+    """The weights of a model, then its companions. Raises ModelNotFound, WeightsCorrupt (pickled weights),
+    EngineUnavailable (a GGUF file in parts)."""
     if path.is_file() and path.suffix == ".gguf":
-        return (path,)
+        return tuple(path.with_name(name) for name in choose([path.name], str(path)))
     if path.is_file():
         raise ModelNotFound(f"{path} is not a .gguf file. Give a GGUF file, or a folder with safetensors files.")
     if not path.is_dir():
@@ -39,8 +41,10 @@ def choose(names: Sequence[str], where: str) -> tuple[str, ...]:
     if weights:
         return (*weights, *(name for name in COMPANIONS if name in names))
     quantised = sorted((name for name in names if name.endswith(".gguf")), key=_preference)
+    if whole := [name for name in quantised if not is_part(name)]:
+        return (whole[0],)
     if quantised:
-        return (quantised[0],)
+        raise EngineUnavailable(SPLIT)
     if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
         raise WeightsCorrupt(
             f"{where} has pickled weights only, which can run code when they are read, so they are not. "

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ghostdraft.models.architectures import ARCHITECTURES
+from ghostdraft.models.cost_file import gpu_name
 from ghostdraft.models.cpu import convert
 from ghostdraft.models.registry import MODELS, KnownModel
 
@@ -21,7 +22,7 @@ RIGHT = 0.8  # of the tokens that a smaller model of the same family drafts; mea
 LEAST_GAIN = 1.4  # below which a draft is not worth its memory
 DRAFTED = range(1, 9)  # tokens
 
-_BYTES = {"bfloat16": 2.0, "int4": 0.8, "int8": 34 / 32}  # a parameter; with int4 the head stays in 16 bits
+_GPU_BYTES = {"bfloat16": 2.0, "int4": 0.8}  # a parameter; with int4 the head stays in 16 bits
 _PROGRAM = {"cuda": 1_000_000_000, "mps": 500_000_000, "cpu": 300_000_000}  # bytes beside weights and cache
 _CACHE = 100_000  # bytes a token, at most, of models whose queries share keys
 _ROW = {"cuda": 0.02, "mps": 0.05, "cpu": 0.1}  # of a pass, for each further row
@@ -69,7 +70,7 @@ def _proposals(hardware: Hardware, model: KnownModel) -> Iterator[Proposal]:
     """One, or none where it does not run, may not be used or does not fit."""
     if model.licence not in FREE or not _runs(model, hardware.device):
         return
-    for precision in ("int8",) if hardware.device == "cpu" else ("bfloat16", "int4"):
+    for precision in (_cpu_precision(model),) if hardware.device == "cpu" else _GPU_BYTES:
         for context in sorted({min(context, model.context) for context in CONTEXTS}, reverse=True):
             if _memory(hardware.device, precision, context, model) <= hardware.memory:
                 yield _with_draft(hardware, model, precision, context)
@@ -87,7 +88,7 @@ def _with_draft(hardware: Hardware, target: KnownModel, precision: str, context:
             precision,
             context,
             _memory(hardware.device, precision, context, target, draft),
-            rate * gain(draft.parameters / target.parameters, _ROW[hardware.device]),
+            rate * gain(_weights(precision, draft) / _weights(precision, target), _ROW[hardware.device]),
         )
         for draft in fitting_drafts(target)
         if _runs(draft, hardware.device)
@@ -118,8 +119,13 @@ def _memory(device: str, precision: str, context: int, *models: KnownModel) -> i
     return sum(int(_weights(precision, model)) + context * _CACHE for model in models) + _PROGRAM[device]
 
 
+def _cpu_precision(model: KnownModel) -> str:
+    return "as published" if model.file else "int8"
+
+
 def _weights(precision: str, model: KnownModel) -> float:
-    return model.parameters * 1e9 * _BYTES[precision]
+    """Bytes."""
+    return model.parameters * 1e9 * _GPU_BYTES[precision] if precision in _GPU_BYTES else model.cpu_weights
 
 
 def measure_gpu(device: str) -> Hardware:
@@ -127,10 +133,10 @@ def measure_gpu(device: str) -> Hardware:
     import torch
 
     if device == "cuda":
-        name, memory = torch.cuda.get_device_name(), torch.cuda.mem_get_info()[0]
+        memory = torch.cuda.mem_get_info()[0]
     else:
-        name, memory = "Apple GPU", torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return Hardware(device, name, memory, _bandwidth_of_gpu(device, min(1 << 30, memory // 4)))
+        memory = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    return Hardware(device, gpu_name(device), memory, _bandwidth_of_gpu(device, min(1 << 30, memory // 4)))
 
 
 def _bandwidth_of_gpu(device: str, size: int) -> float:

@@ -80,9 +80,14 @@ class KnownModel:
     plain: bool = True
 
     @property
+    def cpu_weights(self) -> int:
+        """Bytes: a GGUF file's own 4 to 8 bits, else int8 with a float16 scale per 32."""
+        return self.file.size if self.file else int(self.parameters * 1e9 * 34 / 32)
+
+    @property
     def cpu_memory(self) -> int:
-        """Bytes: int8 weights with a float16 scale per 32, and half a gigabyte for cache and program."""
-        return int(self.parameters * 1e9 * 34 / 32) + 500_000_000
+        """Bytes: the weights, and half a gigabyte for cache and program."""
+        return self.cpu_weights + 500_000_000
 
     @property
     def gpu_memory(self) -> int:

@@ -103,22 +103,24 @@ def download(
     An interrupted download lies at `target` + ".part" and is gone on with. Raises DownloadFailed when retries are
     used up, WeightsCorrupt where size or checksum differ, OSError.
     """
-    part = target.with_name(target.name + ".part")
     if target.exists() and not _differs(target, found := file_sha256(target), size, sha256):
         return found
-    resumed = part.exists()
-    _bring(http, url, part, advance, headers or {})
-    found = file_sha256(part)
-    if _differs(part, found, size, sha256):
+    part = target.with_name(target.name + ".part")
+    for _ in range(1 + part.exists()):  # what was gone on with may have been the beginning of something else
+        _bring(http, url, part, advance, headers or {})
+        found = file_sha256(part)
+        if not _differs(part, found, size, sha256):
+            os.replace(part, target)
+            return found
         part.unlink()
-        if resumed:
-            return download(http, url, target, advance, size, sha256, headers)
-        raise WeightsCorrupt(
-            f"{target.name} came with other contents than its publisher's (sha256 {found}). Try again; if it stays so, "
-            "what stands between here and there changes files: try another network or index."
-        )
-    os.replace(part, target)
-    return found
+    raise _other_contents(target.name, found)
+
+
+def _other_contents(name: str, found: str) -> WeightsCorrupt:
+    return WeightsCorrupt(
+        f"{name} came with other contents than its publisher's (sha256 {found}). Try again; if it stays so, "
+        "what stands between here and there changes files: try another network or index."
+    )
 
 
 def _differs(part: Path, found: str, size: int | None, sha256: str | None) -> bool:

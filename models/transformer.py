@@ -141,7 +141,7 @@ class Transformer:
         x = self._through_layers(self._on_device(token_ids), self._place(checked))
         self._parents = checked
         if not len(logit_rows):
-            return Pass(np.empty((0, self.shape.vocab), np.float32))
+            return self._without_logits()
         return Pass(self._logits(x[self._on_device(logit_rows)]).cpu().numpy())
 
     def interrupt(self) -> None:
@@ -180,6 +180,11 @@ class Transformer:
     def close(self) -> None:
         del self._weights, self._keys, self._values
         release()
+
+    def _without_logits(self) -> Pass:
+        """The pass is over then, as it is where logits are brought."""
+        finish(self._cos.device)
+        return Pass(np.empty((0, self.shape.vocab), np.float32))
 
     def _through_layers(self, token_ids: Tensor, rows: Rows) -> Tensor:
         """[R, hidden], before the final norm; keys and values of the rows are in the cache then."""
@@ -293,6 +298,11 @@ def memory_told(kind: type[OutOfMemory], what: str) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
             raise kind(f"The memory of the device does not suffice for {what}.") from error
         raise
+
+
+def finish(device: torch.device) -> None:
+    """Waits until it has done all that it was given."""
+    torch.get_device_module(device).synchronize()
 
 
 def release() -> None:

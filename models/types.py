@@ -153,20 +153,20 @@ class ModelSpec:
 
 class Pass:
     """What one forward pass gave. `best`, where the device has looked for them: the token of each row's largest logit,
-    [len(logit_rows)]; of equal ones the lowest id. `hidden`: [n, hidden], the last layer's, before the final norm.
+    [len(logit_rows)]; of equal ones the lowest id.
     """
 
-    __slots__ = ("_logits", "best", "hidden")
+    __slots__ = ("_hidden", "_logits", "best")
 
     def __init__(
         self,
         logits: FloatArray | Callable[[], FloatArray],
-        hidden: FloatArray | None = None,
+        hidden: Callable[[], FloatArray] | None = None,
         best: IntArray | None = None,
     ) -> None:
-        """`logits` may be what brings them, if anybody asks."""
+        """`logits` may be what brings them, if anybody asks; `hidden` is."""
         self._logits = logits
-        self.hidden = hidden
+        self._hidden = hidden
         self.best = best
 
     @property
@@ -175,6 +175,12 @@ class Pass:
         if callable(self._logits):
             self._logits = self._logits()
         return self._logits
+
+    @property
+    def hidden(self) -> FloatArray | None:
+        """[n, hidden] of the last layer, before the final norm; to be asked for before the next pass. None where the
+        model tells none."""
+        return self._hidden() if self._hidden else None
 
 
 class Tokenizer(Protocol):
@@ -224,7 +230,9 @@ class LanguageModel(Protocol):
         """Runs n rows behind the kept ones. Row i follows row `parents[i]` of this pass, or the last kept token
         where that is -1; without `parents` the rows are one line. Its position is `length` plus its depth.
 
-        A row's logits are bitwise independent of the other rows, of the chunking and of its place in the tree.
+        A row's logits are independent of the other rows, of the chunking and of its place in the tree: to rounding,
+        unless the model promises more.
+        The pass is over when it returns, whether logits were asked for or not: callers take its time by the clock.
         Raises ValueError where the rows exceed `max_rows` or the context, Interrupted.
         """
 

@@ -62,7 +62,7 @@ typedef struct { // 16 output rows of a matrix
 typedef struct {
   const int32_t *tokens, *parents, *logit_rows;
   int32_t n, n_logits;
-  float *logits, *hidden;
+  float *logits;
 } Request;
 
 typedef struct { // an interrupted pass over a line of tokens, whose rows stand before `layer`; 0: none
@@ -393,19 +393,20 @@ static void pause(Engine *e, const int32_t *tokens, const int32_t *parents, int 
 }
 
 int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
-                   int32_t n_logits, float *logits, float *hidden) {
+                   int32_t n_logits, float *logits) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
   unsigned generation = team_open(&e->team);
-  e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits, hidden};
+  e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits};
   e->first_layer = goes_on(e, tokens, parents, n) ? e->paused.layer : 0;
   atomic_store(&e->ended, false);
   atomic_store(&e->interrupted, false);
   team_run(&e->team, generation);
   if (atomic_load(&e->ended)) return pause(e, tokens, parents, n), -2;
   e->paused.layer = 0;
-  if (hidden) memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float));
   return 0;
 }
+
+void gd_hidden(const Engine *e, int32_t n, float *hidden) { memcpy(hidden, e->x, (size_t)n * e->config.hidden * sizeof(float)); }
 
 static void move_head(Engine *e, int layer, int head, int from, int to) {
   for (int i = 0; i < e->config.head_dim; i++) {

@@ -10,6 +10,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int32, c_size_t, c_void_p
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,8 @@ def _engine() -> ctypes.CDLL:
     engine.gd_variants.restype = POINTER(c_char_p)
     engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p), c_void_p
     engine.gd_close.argtypes, engine.gd_close.restype = (c_void_p,), None
-    engine.gd_forward.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p, c_void_p)
+    engine.gd_forward.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p)
+    engine.gd_hidden.argtypes, engine.gd_hidden.restype = (c_void_p, c_int32, c_void_p), None
     engine.gd_interrupt.argtypes, engine.gd_interrupt.restype = (c_void_p,), None
     engine.gd_keep.argtypes, engine.gd_keep.restype = (c_void_p, c_void_p, c_int32), None
     engine.gd_truncate.argtypes, engine.gd_truncate.restype = (c_void_p, c_int32), None
@@ -103,6 +105,7 @@ def default_threads() -> int:
 class CpuModel:
     """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
 
+    A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
     """
 
@@ -137,22 +140,27 @@ class CpuModel:
     def forward(
         self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
     ) -> Pass:
-        """See `LanguageModel.forward`. The logits are valid until the next pass."""
+        """See `LanguageModel.forward`. What it gives is valid until the next pass."""
         tokens, rows = np.asarray(token_ids, np.int32), np.asarray(logit_rows, np.int32)
         tree = None if parents is None else np.asarray(parents, np.int32)
         self._parents = ()
         self._check(tokens, rows, tree)
-        hidden = np.empty((len(tokens), self._shape.hidden), np.float32)
         status = self._engine.gd_forward(
             self._handle, tokens.ctypes.data, None if tree is None else tree.ctypes.data, len(tokens),
-            rows.ctypes.data, len(rows), self._logits.ctypes.data, hidden.ctypes.data,
+            rows.ctypes.data, len(rows), self._logits.ctypes.data,
         )  # fmt: skip
         if status == INTERRUPTED:
             raise Interrupted
         if status != 0:
             raise ValueError("a row's parent must stand before it")
         self._parents = range(-1, len(tokens) - 1) if parents is None else parents
-        return Pass(self._logits[: len(rows), : self._shape.vocab], hidden)
+        return Pass(self._logits[: len(rows), : self._shape.vocab], partial(self._hidden, len(tokens)))
+
+    def _hidden(self, rows: int) -> FloatArray:
+        """Of the last pass."""
+        hidden = np.empty((rows, self._shape.hidden), np.float32)
+        self._engine.gd_hidden(self._handle, rows, hidden.ctypes.data)
+        return hidden
 
     def interrupt(self) -> None:
         """See `LanguageModel.interrupt`: it takes one layer's time."""

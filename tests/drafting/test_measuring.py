@@ -10,7 +10,7 @@ from ghostdraft.drafting import measuring
 from ghostdraft.drafting.measuring import CONTEXT, PROBES, ROUNDS, Measuring
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.types import FloatArray, Interrupted
-from tests.fakes import FakeModel, Tokens, next_token_logits
+from tests.fakes import FakeCosts, FakeModel, Tokens, next_token_logits
 
 VOCAB = 11
 
@@ -80,6 +80,18 @@ def test_it_finds_what_passes_cost_and_leaves_the_cache_as_it_was(clock: Clock) 
     assert clock.now < 10
 
 
+def test_what_is_known_is_measured_anew_only_where_that_is_wished(clock: Clock) -> None:
+    model, store = TimedModel(clock, line), FakeCosts()
+    measuring.measure_once(model, store)
+    check(store.kept)
+    known = store.kept
+    model.seconds = lambda rows: 2 * line(rows)
+    measuring.measure_once(model, store)
+    assert store.kept is known
+    measuring.measure_now(model, store)
+    assert store.kept.verify_seconds(1) == pytest.approx(2 * line(1))
+
+
 def test_behind_a_long_text_nothing_is_read_first(clock: Clock) -> None:
     model = TimedModel(clock, line)
     model.kept, model.length = (1,) * 600, 600
@@ -89,8 +101,9 @@ def test_behind_a_long_text_nothing_is_read_first(clock: Clock) -> None:
     assert len(model.passes) == ROUNDS * len(PROBES)
 
 
-def test_a_cache_that_has_no_room_for_the_widest_pass_is_left_alone(clock: Clock) -> None:
-    model = TimedModel(clock, line, context=1000)
+@pytest.mark.parametrize("max_rows", [64, 512])
+def test_a_cache_that_has_no_room_for_the_widest_pass_is_left_alone(clock: Clock, max_rows: int) -> None:
+    model = TimedModel(clock, line, max_rows, context=1000)
     model.kept, model.length = (1,) * 937, 937
     measuring = Measuring(model)
     assert measuring.go_on(never) is None

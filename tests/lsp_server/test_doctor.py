@@ -15,7 +15,12 @@ from ghostdraft.lsp_server import __version__, doctor, machine
 from ghostdraft.lsp_server.commands import app
 from ghostdraft.lsp_server.doctor import CpuEngine
 from ghostdraft.lsp_server.machine import Machine, is_too_slow
+from ghostdraft.models.acquire import import_file
+from ghostdraft.models.cost_file import cost_file
 from ghostdraft.models.costs import Costs
+from ghostdraft.models.load import PRECISIONS
+from ghostdraft.models.store import Store
+from tests.models.published import gguf_file
 
 FAST = Machine("Linux", "3.11", "some processor", 8, 32 << 30, 20e9, gpu=False, torch=False)
 
@@ -103,8 +108,8 @@ def test_an_engine_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_larger_models_need_more_bandwidth() -> None:
     machine_ = replace(FAST, bandwidth=5e9, cores=2)
-    assert not is_too_slow(machine_, 0.5, portable=False)
-    assert is_too_slow(machine_, 1.5, portable=False)
+    assert not is_too_slow(machine_, 0.5e9, portable=False)
+    assert is_too_slow(machine_, 1.5e9, portable=False)
 
 
 def test_what_passes_cost_and_how_to_measure_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +122,18 @@ def test_what_passes_cost_and_how_to_measure_it_anew(monkeypatch: pytest.MonkeyP
     assert "640 tokens/s" in text
     assert "ghostdraft doctor --measure" in text
     assert json.loads(run("--json").stdout)["costs"]["verify"] == [[1, 0.010], [9, 0.018]]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_passes_cost_on_a_gpu_is_found_in_the_precision_that_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    monkeypatch.setattr(doctor, "_device", lambda: "cuda")
+    monkeypatch.setattr("ghostdraft.models.cost_file.gpu_name", lambda _device: "a GPU")
+    checkpoint = import_file(Store(), gguf_file(tmp_path / "small.gguf"))
+    (tmp_path / "config.toml").write_text('model = "small"\n')
+    cost_file(checkpoint, "cuda", precision=precision).write(Costs(512, ((1, 0.010),), ((64, 0.1),), 2e-5))
+    assert json.loads(run("--json").stdout)["costs"]["verify"] == [[1, 0.010]]
 
 
 def test_measuring_a_model_that_is_not_here_says_how_to_get_it() -> None:

@@ -22,7 +22,14 @@ from ghostdraft.models.cpu.convert import is_current
 from ghostdraft.models.progress import Offer, Stage, Watch
 from ghostdraft.models.registry import Hub, KnownModel
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import DownloadFailed, ModelError, ModelNotFound, OutOfSpace, WeightsCorrupt
+from ghostdraft.models.types import (
+    DownloadFailed,
+    EngineUnavailable,
+    ModelError,
+    ModelNotFound,
+    OutOfSpace,
+    WeightsCorrupt,
+)
 from tests.models import published
 from tests.models.http_server import Site, serving
 from tests.models.published import gguf_file, in_wheels, known, safetensors_folder, spoil
@@ -194,6 +201,26 @@ def test_of_several_files_the_wanted_are_chosen() -> None:
         "tokenizer.json",
     )
     assert local_files.choose(["m-Q8_0.gguf", "m-Q2_K.gguf", "m-Q4_K_M.gguf", "README.md"], "") == ("m-Q4_K_M.gguf",)
+
+
+def test_a_whole_gguf_file_is_chosen_before_parts_of_one() -> None:
+    names = ["m-q4_k_m-00001-of-00002.gguf", "m-q4_k_m-00002-of-00002.gguf", "m-q8_0.gguf"]
+    assert local_files.choose(names, "") == ("m-q8_0.gguf",)
+    assert local_files.choose(["m-00001-of-00001.gguf"], "") == ("m-00001-of-00001.gguf",)
+    with pytest.raises(EngineUnavailable, match="--merge"):
+        local_files.choose(names[:2], "")
+
+
+@pytest.mark.parametrize(("name", "count"), [("m-00001-of-00003.gguf", 3), ("m.gguf", 3), ("m-00002-of-00010.gguf", 0)])
+def test_a_part_of_a_gguf_file_is_not_imported(store: Store, tmp_path: Path, name: str, count: int) -> None:
+    """Known by its name, or by its header where it got another name."""
+    with pytest.raises(EngineUnavailable, match="--merge"):
+        import_file(store, gguf_file(tmp_path / name, split__count=count))
+    assert left_in(store) == []
+
+
+def test_a_joined_gguf_file_is_imported(store: Store, tmp_path: Path) -> None:
+    assert import_file(store, gguf_file(tmp_path / "m.gguf", split__count=0)).name == "m"
 
 
 def test_an_interrupted_import_leaves_nothing(store: Store, tmp_path: Path) -> None:
@@ -410,6 +437,16 @@ def test_one_file_of_a_repository_can_be_picked(store: Store, site: Site, conten
     assert pull(store, "me/model:sub/a-Q8_0.gguf").weights[0].name == "a-Q8_0.gguf"
     with pytest.raises(ModelNotFound, match=r"no file none\.gguf"):
         pull(store, "me/model:none.gguf")
+
+
+@pytest.mark.parametrize("name", ["me/split", "me/split:a-00001-of-00002.gguf"])
+def test_a_split_gguf_file_is_told_before_anything_is_downloaded(
+    store: Store, site: Site, content: bytes, name: str
+) -> None:
+    on_hub(site, "me/split", {f"a-0000{part}-of-00002.gguf": content for part in (1, 2)})
+    with pytest.raises(EngineUnavailable, match="--merge"):
+        pull(store, name)
+    assert len(site.requests) == 1
 
 
 def test_pickled_weights_are_never_downloaded(store: Store, site: Site) -> None:

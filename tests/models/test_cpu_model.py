@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.cpu import convert as convert_module
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import VARIANT, CpuModel, variants
-from ghostdraft.models.transformer import TorchModel
+from ghostdraft.models.transformer import Rows, TorchModel
 from ghostdraft.models.types import (
     EngineUnavailable,
     FloatArray,
@@ -113,6 +114,27 @@ def test_logits_are_near_those_of_float32(model: CpuModel, small: Checkpoint) ->
     found = run(model, tokens(100))
     assert difference(found, expected) < 0.08
     assert difference(run(model, tokens(100)[1:]), expected[1:]) > 0.16  # one token less in front is seen
+
+
+class Overheard(TorchModel):
+    """Remembers the hidden states of its last pass."""
+
+    def _through_layers(self, token_ids: torch.Tensor, rows: Rows) -> torch.Tensor:
+        self.hidden = super()._through_layers(token_ids, rows)
+        return self.hidden
+
+
+@every_shape
+def test_hidden_states_are_near_those_of_float32(model: CpuModel, small: Checkpoint) -> None:
+    reference = Overheard(small, context=CONTEXT)
+    for one in (reference, model):
+        run(one, tokens(30))
+    reference.forward(tokens(64, seed=1))
+    expected = reference.hidden.numpy()
+    for logit_rows in ([], [3, 1], range(64)):
+        found = model.forward(tokens(64, seed=1), logit_rows).hidden
+        assert difference(found, expected) < 0.1
+        assert difference(found[1:], expected[:-1]) > 0.5  # each row has its own
 
 
 @pytest.mark.parametrize("small", EXTREMES, indirect=True)

@@ -28,6 +28,8 @@ from tests.models.published import byte_level, gguf_file, safetensors_folder
 from tests.models.random_checkpoints import LENGTH, publish
 from tests.models.small_models import run, tokens
 
+MEASURED = Costs(512, ((1, 0.01), (8, 0.02)), ((64, 0.1),), 2e-5)
+
 
 def test_tiny_runs_on_the_cpu(tiny: Checkpoint) -> None:
     loaded = load("tiny", "cpu", context=128)
@@ -66,9 +68,8 @@ def test_what_passes_cost_is_kept_by_weights_engine_and_threads(
 ) -> None:
     monkeypatch.setenv("GHOSTDRAFT_HOME", str(tmp_path / "home"))
     checkpoint = import_file(Store(), gguf_file(tmp_path / "small.gguf"))
-    measured = Costs(512, ((1, 0.01), (8, 0.02)), ((64, 0.1),), 2e-5)
-    load("small", "cpu", threads=2).costs.write(measured)
-    assert load("small", "cpu", threads=2).costs.read() == cost_file(checkpoint, "cpu", 2).read() == measured
+    load("small", "cpu", threads=2).costs.write(MEASURED)
+    assert load("small", "cpu", threads=2).costs.read() == cost_file(checkpoint, "cpu", 2).read() == MEASURED
     assert load("small", "cpu", threads=1).costs.read() is None
     assert load("small", "cpu-torch").costs.read() is None
     other_weights = tuple(replace(file, sha256="0" * 64) for file in checkpoint.files)
@@ -208,6 +209,7 @@ class SmallGpu:
 
     context: int
     holds: tuple[str, ...] = ("bfloat16", "int4")
+    name: str = "a small GPU"
     tried: list[tuple[str, int]] = field(default_factory=list)
 
     def open_model(self, checkpoint: Checkpoint, _device: str, precision: str, context: int) -> TorchModel:
@@ -228,6 +230,7 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[SmallGp
 
     def onto(gpu: SmallGpu) -> Loaded:
         monkeypatch.setattr(graphs, "open_model", gpu.open_model)
+        monkeypatch.setattr("ghostdraft.models.cost_file.gpu_name", lambda _device: gpu.name)
         return load("wide", "cuda")
 
     return onto
@@ -236,6 +239,13 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[SmallGp
 def test_a_gpu_with_memory_takes_all_and_says_nothing(on_gpu: Callable[[SmallGpu], Loaded]) -> None:
     loaded = on_gpu(SmallGpu(512))
     assert (loaded.device, loaded.model.context, loaded.note) == ("cuda", 512, "")
+
+
+def test_what_passes_cost_on_a_gpu_is_kept_by_its_name_and_the_precision(on_gpu: Callable[[SmallGpu], Loaded]) -> None:
+    on_gpu(SmallGpu(512)).costs.write(MEASURED)
+    assert on_gpu(SmallGpu(256)).costs.read() == MEASURED
+    assert on_gpu(SmallGpu(512, holds=("int4",))).costs.read() is None
+    assert on_gpu(SmallGpu(512, name="another")).costs.read() is None
 
 
 def test_what_does_not_fit_gets_a_smaller_context(on_gpu: Callable[[SmallGpu], Loaded]) -> None:

@@ -32,8 +32,8 @@ def named(proposal: Proposal | None) -> tuple[str, str | None, str, int] | None:
         (RTX_4090, ("qwen2.5-coder-14b", "starter", "int4", 4096)),
         (LAPTOP_GPU, ("starter-large", "starter", "bfloat16", 4096)),
         (replace(LAPTOP_GPU, memory=9 * GB), ("qwen2.5-coder-7b", "starter", "int4", 4096)),
-        (LAPTOP, ("starter-large", None, "int8", 4096)),
-        (OLD, ("tiny", None, "int8", 4096)),
+        (LAPTOP, ("starter-large", None, "as published", 4096)),
+        (OLD, ("tiny", None, "as published", 4096)),
         (replace(OLD, bandwidth=1e9), None),
         (replace(H200, memory=10**8), None),
     ],
@@ -52,6 +52,18 @@ def test_what_is_proposed_fits_is_free_and_quick(hardware: Hardware) -> None:
     assert proposal.rate >= 20
     assert proposal.context <= proposal.target.context
     assert {model.licence for model in (proposal.target, proposal.draft) if model} <= set(FREE)
+
+
+def test_on_a_cpu_a_file_counts_as_large_as_it_is() -> None:
+    large = MODELS["starter-large"]
+    found = recommend(LAPTOP, [large])
+    assert found is not None
+    assert found.rate == pytest.approx(LAPTOP.bandwidth / large.file.size)
+    assert large.cpu_memory < 1.7 * GB
+    of_its_size = recommend(LAPTOP, [MODELS["qwen2.5-coder-1.5b"]])
+    assert of_its_size is not None
+    assert of_its_size.precision == "int8"
+    assert of_its_size.rate < 0.75 * found.rate
 
 
 def test_licences_with_conditions_are_not_proposed() -> None:
