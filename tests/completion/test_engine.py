@@ -10,8 +10,19 @@ from threading import Event
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from ghostdraft.completion.buffers import MOST_BLOCK, MOST_KNOWN, MOST_NEW, MOST_TYPED, Buffers, blocks
+from ghostdraft.completion.buffers import (
+    MOST_BLOCK,
+    MOST_KNOWN,
+    MOST_NEW,
+    MOST_OTHERS,
+    MOST_TYPED,
+    REACH,
+    Buffers,
+    blocks,
+)
 from ghostdraft.completion.context import Window
 from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
@@ -266,6 +277,25 @@ def test_a_cold_start_does_not_tokenise_everything_at_once() -> None:
     assert tokenizer.characters <= MOST_NEW
 
 
+LINES = st.builds(str.__mul__, st.sampled_from("xyé"), st.sampled_from([0, 1, 30, MOST_BLOCK, MOST_NEW + 1, REACH]))
+TEXTS = st.lists(LINES, max_size=6).map("\n".join)
+
+
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3))
+@settings(max_examples=50)
+def test_soon_no_block_waits_and_no_request_tokenises_too_much(before: str, behind: str, others: list[str]) -> None:
+    tokenizer = CountingTokenizer()
+    buffers = Buffers(tokenizer)
+    snapshot = at(before, behind, *(OtherBuffer("file:///b", "python", text) for text in others))
+    rounds = 0
+    while buffers.waiting:
+        known = tokenizer.characters
+        buffers.tokens(snapshot)
+        assert tokenizer.characters - known <= MOST_NEW
+        rounds += 1
+        assert rounds <= 1 + (REACH + MOST_OTHERS) // (MOST_NEW - 2 * MOST_BLOCK)
+
+
 def test_the_blocks_of_documents_long_gone_are_forgotten() -> None:
     tokenizer, text = CountingTokenizer(), "".join(f"value_{i} = {i}\n" for i in range(1500))
     buffers, first = Buffers(tokenizer), Snapshot("file:///0", 1, "python", text, 0)
@@ -285,10 +315,12 @@ def test_the_blocks_of_documents_long_gone_are_forgotten() -> None:
     assert cost(first) == len(text)
 
 
-def test_blocks_are_the_text() -> None:
-    text = "".join(f"  name_{i} = {i}\n" for i in range(500)) + "end"
+@given(TEXTS)
+@example("".join(f"  name_{i} = {i}\n" for i in range(500)) + "end")
+@settings(max_examples=50)
+def test_blocks_are_the_text(text: str) -> None:
     assert "".join(blocks(text)) == text
-    assert max(map(len, blocks(text))) <= MOST_BLOCK + 40
+    assert max(map(len, blocks(text)), default=0) <= 2 * MOST_BLOCK
 
 
 def test_text_streams_by_whole_characters() -> None:
