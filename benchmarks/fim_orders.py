@@ -63,7 +63,7 @@ def _cut(lines: Sequence[str], rng: random.Random) -> list[Hole]:
     at = rng.randrange(len(line) - len(code), len(line) - LEAST_REST)
     prefix = "\n".join([*lines[number - PREFIX_LINES : number], line[:at]])
     suffix = "\n".join(["", *lines[number + 1 : number + 1 + SUFFIX_LINES], ""])
-    return [Hole(Context(prefix, suffix, "python", ""), line[at:])]
+    return [Hole(Context(prefix, suffix), line[at:])]
 
 
 @dataclass(frozen=True, slots=True)

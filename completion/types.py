@@ -49,8 +49,6 @@ class Context:
 
     prefix: str
     suffix: str
-    language_id: str
-    uri: str
 
 
 @dataclass(frozen=True, slots=True)
