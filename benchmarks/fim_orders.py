@@ -20,7 +20,7 @@ from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
-from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling

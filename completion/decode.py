@@ -16,8 +16,8 @@ import numpy as np
 
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.draft_length import DraftLength
-from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.decode import Decoder
-from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import CacheState
