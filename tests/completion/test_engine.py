@@ -24,10 +24,9 @@ from ghostdraft.completion.buffers import (
     blocks,
 )
 from ghostdraft.completion.context import Window
-from ghostdraft.completion.decode import Step
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.stream import TextStream
-from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
+from ghostdraft.completion.types import Budget, OtherBuffer, Prefill, Snapshot, StopReason, Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.costs import GUESS
@@ -325,11 +324,11 @@ def test_blocks_are_the_text(text: str) -> None:
 
 def test_text_streams_by_whole_characters() -> None:
     stream = TextStream(TOKENIZER, {END})
-    assert [stream.feed(Step("verify", (byte,))) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
-    assert stream.feed(Step("prefill", (1, 2))) == ""
-    assert stream.feed(Step("verify", (*b"a", END, *b"b"))) == "a"
+    assert [stream.feed(Verify((byte,))) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
+    assert stream.feed(Prefill((1, 2))) == ""
+    assert stream.feed(Verify((*b"a", END, *b"b"))) == "a"
     assert stream.ended
-    assert stream.feed(Step("verify", tuple(b"c"))) == ""
+    assert stream.feed(Verify(tuple(b"c"))) == ""
     assert [stream.tokens_within(length) for length in range(4)] == [1, 5, 6, 7]
 
 
@@ -337,7 +336,7 @@ def test_text_streams_by_whole_characters() -> None:
 def test_what_the_model_repeats_of_the_text_before_the_cursor_is_skipped(cuts: tuple[int, ...]) -> None:
     stream = TextStream(TOKENIZER, {END}, skip=4)
     places = [0, *cuts, 9]
-    pieces = [stream.feed(Step("verify", tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
+    pieces = [stream.feed(Verify(tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
     assert "".join(pieces) == "ABCDE"
     assert stream.tokens_within(2) == 6
 
