@@ -168,30 +168,38 @@ class Decoder:
         rng: np.random.Generator,
         opening: Opening,
     ) -> Verify:
-        """Draft, one pass over the tokens that the cache does not hold yet and the draft, verdict, rollback to what
-        stands."""
         started = time.perf_counter()
+        draft = self._draft(len(pending), remaining, opening)
+        result = self._pass(pending, draft)
+        verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
+        accepted = self._commit(pending, draft, verdict, result)
+        token_ids, seconds = (*accepted, verdict.next_token), time.perf_counter() - started
+        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds)
+
+    def _draft(self, pending: int, remaining: int, opening: Opening) -> Draft:
+        """What pays, and fits behind so many pending tokens."""
+        room = min(remaining - 1, self._room() - pending)
+        return self._length.worth(self.drafter.propose(room, opening).first(room), pending - 1)
+
+    def _pass(self, pending: tuple[int, ...], draft: Draft) -> Pass:
+        """One over the tokens that the cache does not hold yet and the draft; logits of the last of them and of all
+        drafted."""
         known = len(pending)
-        room = min(remaining - 1, self._room() - known)
-        draft = self._length.worth(self.drafter.propose(room, opening).first(room), known - 1)
-        result = self.model.forward(
+        return self.model.forward(
             (*pending, *draft.token_ids),
             range(known - 1, known + len(draft)),
             (*range(-1, known - 1), *(parent + known for parent in draft.parents)),
         )
-        verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
+
+    def _commit(self, pending: tuple[int, ...], draft: Draft, verdict: Verdict, result: Pass) -> tuple[int, ...]:
+        """Rolls back to what stands, and tells who learns from it; the drafted tokens that were accepted."""
+        known = len(pending)
         accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
         self.model.keep((*range(known), *(i + known for i in verdict.accepted)))
         self._kept.extend((*pending, *accepted))
         self.drafter.observe(draft, verdict, result)
         self._length.learn(draft, len(accepted))
-        return Verify(
-            (*accepted, verdict.next_token),
-            len(draft),
-            len(accepted),
-            riding=known - 1,
-            seconds=time.perf_counter() - started,
-        )
+        return accepted
 
     def _judge(self, draft: Draft, result: Pass, opening: Opening, rng: np.random.Generator) -> Verdict:
         """Leaves logits where they are as long as nobody needs them."""
