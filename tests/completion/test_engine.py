@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from threading import Event
@@ -23,16 +22,17 @@ from ghostdraft.completion.buffers import (
     Buffers,
     blocks,
 )
-from ghostdraft.completion.context import Window
+from ghostdraft.completion.context import DEFAULT_CONTEXT, Window
 from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.prompt import STEP
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Budget, OtherBuffer, Prefill, Snapshot, StopReason, Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.costs import GUESS
 from ghostdraft.models.sampling import Sampling
-from tests.completion.writing import END, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
-from tests.fakes import FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
+from tests.completion.writing import END, SPECIAL, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
+from tests.fakes import ByteTokenizer, FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
 
 BODY = "def f():\n    ¦\n"
 
@@ -199,23 +199,32 @@ def test_drafting_changes_nothing_but_the_steps() -> None:
     assert drafted.stats.accepted > 0
 
 
-class CountingTokenizer:
+class CountingTokenizer(ByteTokenizer):
     """Counts what it is asked to encode."""
 
     def __init__(self) -> None:
+        super().__init__(SPECIAL)
         self.encoded = 0
         self.characters = 0
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         self.encoded += 1
         self.characters += len(text)
-        return TOKENIZER.encode(text, special)
+        return super().encode(text, special)
 
-    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
-        return TOKENIZER.decode_bytes(token_ids)
 
-    def token_id(self, token: str) -> int | None:
-        return TOKENIZER.token_id(token)
+@pytest.mark.parametrize("context", [DEFAULT_CONTEXT, 32_768])
+def test_while_one_types_hardly_anything_is_tokenised_however_wide_the_context(context: int) -> None:
+    tokenizer = CountingTokenizer()
+    model = FakeModel(hashed_logits(VOCAB), VOCAB, context=4 * context)
+    engine = Engine(FakeLoaded(spec_of(()), tokenizer, model), NoDrafter(), Sampling.GREEDY, window=Window.of(context))
+    text = "".join(f"some words of line {i}\n" for i in range(context // 5)) + "x = "
+    while engine._buffers.waiting:
+        engine.complete(at(text, ""), Budget(64), After(0))
+    before = tokenizer.characters
+    for count in range(10):
+        engine.complete(at(text + "y" * count, ""), Budget(64), After(0))
+    assert tokenizer.characters - before < 10 * 3 * STEP
 
 
 def test_an_edit_costs_one_block_of_the_buffers() -> None:
