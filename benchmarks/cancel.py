@@ -26,8 +26,9 @@ import typer
 from ghostdraft.benchmarks.local_server import LocalServer
 from ghostdraft.benchmarks.lsp_client import Client, ServerEnded
 from ghostdraft.benchmarks.report import Bar, deliver, machine_line, print_table
-from ghostdraft.completion.decode import Decoder, Step
+from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.types import Step, Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.sampling import Sampling
@@ -74,7 +75,7 @@ class Watched(Decoder):
     def run(self, prompt_ids: Sequence[int], buffers: Sequence[Sequence[int]], *limits: Any) -> Iterator[Step]:
         try:
             for step in super().run(prompt_ids, buffers, *limits):
-                self.kind = step.kind
+                self.kind = "verify" if isinstance(step, Verify) else "prefill"
                 if not step.token_ids:  # what the cache held: the first pass comes next
                     self.began, self.running = time.perf_counter(), True
                 yield step

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ghostdraft.benchmarks.holes import Cursor
-from ghostdraft.completion.decode import Decoder, Step
+from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine, Loaded
-from ghostdraft.completion.types import Budget, Snapshot
+from ghostdraft.completion.types import Budget, Snapshot, Step, Verify
 from ghostdraft.drafting.types import Drafter
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling
@@ -146,7 +146,7 @@ class Bench:
 @dataclass
 class _Reel:
     prompt: tuple[int, ...] = ()
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Verify] = field(default_factory=list)
     seconds: float = 0.0
     since: float = 0.0
 
@@ -170,7 +170,7 @@ class Tape(Decoder):
 
     def _note(self, step: Step) -> None:
         reel, now = self._reel, time.perf_counter()
-        if step.kind == "verify":
+        if isinstance(step, Verify):
             reel.steps.append(step)
             reel.seconds += now - reel.since
         reel.since = now

@@ -24,7 +24,7 @@ from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.prompt import Opening, Prompter, Spellings
 from ghostdraft.completion.stream import TextStream
 from ghostdraft.completion.types import Context
-from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models import DEFAULT
 from ghostdraft.models.load import Loaded, load
@@ -69,7 +69,7 @@ def _cut(lines: Sequence[str], rng: random.Random) -> list[Hole]:
     at = rng.randrange(len(line) - len(code), len(line) - LEAST_REST)
     prefix = "\n".join([*lines[number - PREFIX_LINES : number], line[:at]])
     suffix = "\n".join(["", *lines[number + 1 : number + 1 + SUFFIX_LINES], ""])
-    return [Hole(Context(prefix, suffix, "python", ""), line[at:])]
+    return [Hole(Context(prefix, suffix), line[at:])]
 
 
 @dataclass(frozen=True, slots=True)

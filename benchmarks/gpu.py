@@ -36,6 +36,7 @@ from ghostdraft.benchmarks.gpu_drafts import Played, PlayedBy
 from ghostdraft.benchmarks.gpu_models import LARGE, SMALL, Sizes, build
 from ghostdraft.benchmarks.report import print_table
 from ghostdraft.completion.decode import Decoder
+from ghostdraft.completion.types import Verify
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Drafter
 from ghostdraft.models.graphs import WIDEST, WIDTHS, CudaGraphs, GraphModel, NoGraphs, Replay
@@ -260,7 +261,7 @@ def pair(sizes: Sizes, device: str) -> dict[str, float]:
 def rate(model: GraphModel, drafter: Drafter, prompt: Sequence[int], count: int) -> float:
     decoder = Decoder(model, drafter, Sampling.GREEDY)
     decoder.forget()
-    steps = [step for step in decoder.run(prompt, (), count, (), Event()) if step.kind == "verify"]
+    steps = [step for step in decoder.run(prompt, (), count, (), Event()) if isinstance(step, Verify)]
     return sum(len(step.token_ids) for step in steps) / sum(step.seconds for step in steps)
 
 
@@ -269,7 +270,7 @@ def decode(model: GraphModel, drafter: Drafter, prompt: Sequence[int], count: in
     decoder = Decoder(model, drafter, Sampling.GREEDY)
     decoder.forget()
     steps = decoder.run(prompt, (), count, (), Event())
-    return [token for step in steps if step.kind == "verify" for token in step.token_ids]
+    return [token for step in steps if isinstance(step, Verify) for token in step.token_ids]
 
 
 def keep_some(model: GraphModel) -> None:

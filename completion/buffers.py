@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from ghostdraft.completion.types import Snapshot
 from ghostdraft.models.types import Tokenizer
 
 REACH = 65_536  # code points of a buffer, around the cursor or from its start
-LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line
+LEAST_BLOCK, MOST_BLOCK = 256, 4096  # code points of a block, but for its last line, which has at most as many
+LINE = re.compile(rf".{{1,{MOST_BLOCK}}}\n?|\n")  # with its line break; a longer one is cut
 LINES = 16  # of a block behind the least, on average
 MOST_OTHERS = 3 * REACH  # code points of other buffers: drafters take no more
 MOST_KNOWN = 2 * (REACH + MOST_OTHERS)  # code points of the blocks that are remembered
@@ -122,13 +124,12 @@ def _within(room: int, texts: Iterable[str]) -> Iterator[str]:
 def blocks(text: str) -> Iterator[str]:
     """Pieces of some lines each. A line begins one by what it says, wherever it stands, so that a line put in or
     taken out changes the piece around it and no other."""
-    block: list[str] = []
-    size = 0
-    for line in text.split("\n"):
-        if size >= MOST_BLOCK or (size >= LEAST_BLOCK and crc32(line.encode()) % LINES == 0):
-            yield "\n".join(block) + "\n"
+    block, size = list[str](), 0
+    for line in LINE.findall(text):
+        if size >= MOST_BLOCK or (size >= LEAST_BLOCK and crc32(line.rstrip("\n").encode()) % LINES == 0):
+            yield "".join(block)
             block, size = [], 0
         block.append(line)
-        size += len(line) + 1
-    if size > 1:
-        yield "\n".join(block)
+        size += len(line)
+    if block:
+        yield "".join(block)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.models.types import CacheState
 
 MOST_BYTES = 96 << 20

@@ -44,8 +44,7 @@ def gather(snapshot: Snapshot, window: Window) -> Context:
     """The windows around the cursor; both begin and end at line breaks where there are any."""
     start = prefix_start(snapshot.text, snapshot.cursor, window.prefix)
     begin, end = suffix_range(snapshot.text, snapshot.cursor, window.suffix)
-    prefix, suffix = snapshot.text[start : snapshot.cursor], snapshot.text[begin:end]
-    return Context(prefix, suffix, snapshot.language_id, snapshot.uri)
+    return Context(snapshot.text[start : snapshot.cursor], snapshot.text[begin:end])
 
 
 def prefix_start(text: str, cursor: int, most: int) -> int:

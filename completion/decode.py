@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from ghostdraft.completion.caches import Caches, Saved
-from ghostdraft.completion.types import Cancel, DecodeStats
+from ghostdraft.completion.types import Cancel, DecodeStats, Prefill, Step, Verify
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.draft_length import DraftLength
-from ghostdraft.drafting.ngram import common_prefix
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs
@@ -29,24 +27,6 @@ Halted = Callable[[], bool]
 WORTH_A_COPY = 32  # tokens: reading them takes longer than copying a cache
 LEAST_ROWS = 16  # of a pass that reads a prompt, but for the last one: fewer cost nearly as much
 RIDING = 8  # tokens of the prompt, at most, that the first pass takes along: they cost less there than in a pass before
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One pass of the model. Counts in tokens.
-
-    "prefill": `token_ids` of the prompt were read; the first step of a run reads none and says in `reused` how many
-    the cache held already. "verify": `token_ids` were generated, at least one; a stop token can only be the last.
-    `riding`: so many of the prompt were read along with it.
-    """
-
-    kind: Literal["prefill", "verify"]
-    token_ids: tuple[int, ...]
-    drafted: int = 0
-    accepted: int = 0  # a path from the draft's root: depths 0 to accepted - 1
-    reused: int = 0
-    riding: int = 0
-    seconds: float = 0.0
 
 
 class Decoder:
@@ -132,13 +112,13 @@ class Decoder:
         self.drafter.reset()
         self._length = DraftLength(self._costs)
 
-    def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Step:
+    def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Prefill:
         """Keeps of the cache what the prompt has in common with it."""
         started = time.perf_counter()
         self._turn_to(prompt)
         self._roll_back(min(common_prefix(self._kept, prompt), len(prompt) - 1))
         self.drafter.begin(prompt, buffers)
-        return Step("prefill", (), reused=len(self._kept), seconds=time.perf_counter() - started)
+        return Prefill((), len(self._kept), time.perf_counter() - started)
 
     def _turn_to(self, prompt: Sequence[int]) -> None:
         """Another text than the last run's gets its own cache again, if there still is one, and the last is saved."""
@@ -151,7 +131,7 @@ class Decoder:
             self.model.restore(known.state)
             self._kept = list(known.token_ids)
 
-    def _prefill(self, prompt: Sequence[int], halted: Halted, riding: int) -> Generator[Step, None, bool]:
+    def _prefill(self, prompt: Sequence[int], halted: Halted, riding: int) -> Generator[Prefill, None, bool]:
         """The prompt up to its last tokens: all but one, or fewer where the rest is `riding` at most. True when that is
         done."""
         while len(prompt) - len(self._kept) > riding:
@@ -160,7 +140,7 @@ class Decoder:
             yield self._read(tuple(prompt[len(self._kept) : -1]))
         return True
 
-    def _read(self, pending: tuple[int, ...]) -> Step:
+    def _read(self, pending: tuple[int, ...]) -> Prefill:
         started = time.perf_counter()
         chunk = pending[: self._pace.rows]
         self.model.forward(chunk)
@@ -168,11 +148,11 @@ class Decoder:
         self._kept.extend(chunk)
         seconds = time.perf_counter() - started
         self._pace.learn(len(chunk), seconds)
-        return Step("prefill", chunk, seconds=seconds)
+        return Prefill(chunk, seconds=seconds)
 
     def _generate(
         self, prompt: Sequence[int], remaining: int, stop_tokens: Collection[int], halted: Halted, opening: Opening
-    ) -> Iterator[Step]:
+    ) -> Iterator[Verify]:
         rng = np.random.default_rng(self.sampling.seed)
         pending = tuple(prompt[len(self._kept) :])
         while remaining > 0 and self._room() > 0 and not halted():
@@ -196,32 +176,39 @@ class Decoder:
         stop_tokens: Collection[int],
         rng: np.random.Generator,
         opening: Opening,
-    ) -> Step:
-        """Draft, one pass over the tokens that the cache does not hold yet and the draft, verdict, rollback to what
-        stands."""
+    ) -> Verify:
         started = time.perf_counter()
+        draft = self._draft(len(pending), remaining, opening)
+        result = self._pass(pending, draft)
+        verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
+        accepted = self._commit(pending, draft, verdict, result)
+        token_ids, seconds = (*accepted, verdict.next_token), time.perf_counter() - started
+        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds)
+
+    def _draft(self, pending: int, remaining: int, opening: Opening) -> Draft:
+        """What pays, and fits behind so many pending tokens."""
+        room = min(remaining - 1, self._room() - pending)
+        return self._length.worth(self.drafter.propose(room, opening).first(room), pending - 1)
+
+    def _pass(self, pending: tuple[int, ...], draft: Draft) -> Pass:
+        """One over the tokens that the cache does not hold yet and the draft; logits of the last of them and of all
+        drafted."""
         known = len(pending)
-        room = min(remaining - 1, self._room() - known)
-        draft = self._length.worth(self.drafter.propose(room, opening).first(room), known - 1)
-        result = self.model.forward(
+        return self.model.forward(
             (*pending, *draft.token_ids),
             range(known - 1, known + len(draft)),
             (*range(-1, known - 1), *(parent + known for parent in draft.parents)),
         )
-        verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
+
+    def _commit(self, pending: tuple[int, ...], draft: Draft, verdict: Verdict, result: Pass) -> tuple[int, ...]:
+        """Rolls back to what stands, and tells who learns from it; the drafted tokens that were accepted."""
+        known = len(pending)
         accepted = tuple(draft.token_ids[i] for i in verdict.accepted)
         self.model.keep((*range(known), *(i + known for i in verdict.accepted)))
         self._kept.extend((*pending, *accepted))
         self.drafter.observe(draft, verdict, result)
         self._length.learn(draft, len(accepted))
-        return Step(
-            "verify",
-            (*accepted, verdict.next_token),
-            len(draft),
-            len(accepted),
-            riding=known - 1,
-            seconds=time.perf_counter() - started,
-        )
+        return accepted
 
     def _judge(self, draft: Draft, result: Pass, opening: Opening, rng: np.random.Generator) -> Verdict:
         """Leaves logits where they are as long as nobody needs them."""
@@ -285,7 +272,7 @@ def _cut(draft: Draft, verdict: Verdict, stop_tokens: Collection[int]) -> Verdic
 
 def count(stats: DecodeStats, step: Step) -> None:
     """Adds what `step` did to `stats`."""
-    if step.kind == "prefill":
+    if isinstance(step, Prefill):
         stats.reused_tokens += step.reused
         stats.read_tokens += len(step.token_ids)
         stats.prefill_ms += 1000 * step.seconds

@@ -66,7 +66,7 @@ class Engine:
         self._tokenizer = loaded.tokenizer
         self._hidden = frozenset((*loaded.spec.stop_tokens, *loaded.spec.special_tokens))
         self._markers = _markers(loaded.spec)
-        self._prompter = Prompter(loaded.spec, loaded.tokenizer)
+        self._prompter = Prompter(loaded.spec, loaded.tokenizer, window)
         self._buffers = Buffers(loaded.tokenizer)
         self._trees = Trees()
         self._window = window

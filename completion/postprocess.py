@@ -55,25 +55,28 @@ def trimmed(text: str, scene: Scene) -> str:
 
 def indented(text: str, scene: Scene) -> str:
     """With tabs or blanks as the file has them, and a first line no deeper than can be."""
-    lines = [_reindented(line, scene, text) for line in text.split("\n")]
-    if not scene.line.strip() and scene.line:
-        lines[0] = _fitting(lines[0], scene)
-    return "\n".join(lines)
+    first, *more = text.split("\n")
+    level = _level(scene.line + text)
+    if not scene.line.strip():
+        first = _reindented(first, scene, level)
+        first = _fitting(first, scene) if scene.line else first
+    return "\n".join([first, *(_reindented(line, scene, level) for line in more)])
 
 
-def _reindented(line: str, scene: Scene, text: str) -> str:
+def _reindented(line: str, scene: Scene, level: int) -> str:
+    """Blanks behind a tab, and what is left of a level, align: they stay blanks in a file of tabs."""
     lead = indentation(line)
     if not lead or not scene.indent:
         return line
-    if scene.indent == "\t":
-        width = _level(text)
-        return "\t" * (lead.count(" ") // width + lead.count("\t")) + line[len(lead) :]
+    if scene.indent == "\t" and lead[0] == " ":
+        tabs, blanks = divmod(columns(line), level)
+        return "\t" * tabs + " " * blanks + line[len(lead) :]
     return lead.replace("\t", scene.indent) + line[len(lead) :]
 
 
 def _level(text: str) -> int:
-    """How many blanks the suggestion means by one level."""
-    leads = [len(lead) for line in text.split("\n")[1:] if (lead := indentation(line)) and line.strip()]
+    """How many blanks the suggestion means by one level; one alone aligns."""
+    leads = [columns(line) for line in text.split("\n") if line.startswith("  ") and line.strip()]
     return min([MODEL_INDENT, *leads])
 
 

@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from ghostdraft.completion.context import with_line_feeds
+from ghostdraft.completion.context import DEFAULT_WINDOW, Window, with_line_feeds
 from ghostdraft.completion.types import Context, Prompt
 from ghostdraft.models.types import FimTemplate, IntArray, ModelSpec, Tokenizer
 
@@ -26,7 +26,7 @@ LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 LEAST_SUFFIX = 2  # lines that are not blank: less says too little
 MOST_LEAD = 24  # code points
 STEP = 128  # code points of a piece whose tokens are remembered, on average
-MOST_PIECES = 128  # remembered: those of some documents
+DOCUMENTS = 4  # whose pieces are remembered
 BEFORE_WORDS = re.compile(r"(?<=\S)(?= [A-Za-z])")
 WORDS = ("one", " two(three),", " four")
 UNFINISHED = re.compile(r"[ \t]?(?:[^\w\s]|_)*[^\W\d_]*\Z")
@@ -34,13 +34,14 @@ PLAIN = (FimTemplate.PREFIX,)
 
 
 class Prompter:
-    """Builds the prompts of one model."""
+    """Builds the prompts of one model, from contexts of at most `window`."""
 
-    def __init__(self, spec: ModelSpec, tokenizer: Tokenizer) -> None:
+    def __init__(self, spec: ModelSpec, tokenizer: Tokenizer, window: Window = DEFAULT_WINDOW) -> None:
+        most = DOCUMENTS * (window.prefix // STEP + 2)  # two: what is left of the prefix, and the suffix
         self._tokenizer = tokenizer
         self._start = [] if spec.bos_token is None else [spec.bos_token]
         self._parts = spec.fim[0].parts if spec.fim else PLAIN
-        self._known_ids = lru_cache(maxsize=MOST_PIECES)(lambda text: tuple(tokenizer.encode(text)))
+        self._known_ids = lru_cache(most)(lambda text: tuple(tokenizer.encode(text)))
         self._splits = tokenizer.encode("".join(WORDS)) == [id_ for word in WORDS for id_ in tokenizer.encode(word)]
 
     def build(self, context: Context, max_new_tokens: int) -> Prompt:

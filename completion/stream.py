@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Collection
 
-from ghostdraft.completion.decode import Step
+from ghostdraft.completion.types import Prefill, Step
 from ghostdraft.models.types import Tokenizer
 
 BROKEN = "\ufffd"
@@ -26,7 +26,7 @@ class TextStream:
 
     def feed(self, step: Step) -> str:
         """The code points that the step's tokens made whole."""
-        if step.kind == "prefill":
+        if isinstance(step, Prefill):
             return ""
         before = self._length
         text = "".join(map(self._next, step.token_ids))

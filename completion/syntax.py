@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -18,6 +18,7 @@ from tree_sitter import Language, Node, Parser, Point, Tree, TreeCursor
 
 from ghostdraft.completion.context import prefix_start, suffix_range
 from ghostdraft.completion.types import Edit, Snapshot
+from ghostdraft.drafting.bisection import longest
 
 # LSP languageId -> (module, its entry point)
 GRAMMARS = {
@@ -250,27 +251,14 @@ def applied(text: str, edit: Edit) -> str:
 def difference(old: str, new: str) -> Edit:
     """One edit that leads from `old` to `new`."""
     most = min(len(old), len(new))
-    start = _longest(most, lambda least, length: old[least:length] == new[least:length])
-    behind = _longest(most - start, lambda least, length: _tail(old, least, length) == _tail(new, least, length))
+    start = longest(most, lambda least, length: old[least:length] == new[least:length])
+    behind = longest(most - start, lambda least, length: _tail(old, least, length) == _tail(new, least, length))
     return Edit(start, len(old) - behind, new[start : len(new) - behind])
 
 
 def _tail(text: str, least: int, length: int) -> str:
     """Of its last `length` code points all but the last `least`."""
     return text[len(text) - length : len(text) - least]
-
-
-def _longest(most: int, same: Callable[[int, int], bool]) -> int:
-    """The greatest length up to which all is the same, by bisection, since comparing much at once is quick; `same`:
-    whether it is from a length that is known to be to a greater one."""
-    least = 0
-    while least < most:
-        middle = (least + most + 1) // 2
-        if same(least, middle):
-            least = middle
-        else:
-            most = middle - 1
-    return least
 
 
 def _edits_between(old: str, snapshot: Snapshot) -> tuple[Edit, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,6 @@ class Context:
 
     prefix: str
     suffix: str
-    language_id: str
-    uri: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,31 @@ class Prompt:
     token_ids: tuple[int, ...]
     max_new_tokens: int
     lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """`token_ids` of the prompt were read. The first step of a run reads none, and says in `reused` how many the cache
+    held already."""
+
+    token_ids: tuple[int, ...]
+    reused: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """`token_ids` were generated, at least one; a stop token can only be the last. Of `drafted` tokens a path from the
+    draft's root was `accepted`: depths 0 to accepted - 1. `riding`: so many of the prompt's were read along with it."""
+
+    token_ids: tuple[int, ...]
+    drafted: int = 0
+    accepted: int = 0
+    riding: int = 0
+    seconds: float = 0.0
+
+
+Step: TypeAlias = Prefill | Verify  # one pass of the model
 
 
 class StopReason(StrEnum):

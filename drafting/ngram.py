@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ghostdraft.drafting import DrafterName
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.draft_tree import DraftTree
 from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import Pass
@@ -179,15 +180,3 @@ def _same_before(written: Sequence[int], tokens: Sequence[int], position: int, m
     """How many tokens at the end of `written` stand right before `position` too."""
     pairs = zip(reversed(written), reversed(tokens[max(0, position - most) : position]), strict=False)
     return next((i for i, (one, other) in enumerate(pairs) if one != other), min(most, position, len(written)))
-
-
-def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens at the start are the same; by bisection, since comparing many at once is quick."""
-    least, most = 0, min(len(one), len(other))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if tuple(one[least:middle]) == tuple(other[least:middle]):
-            least = middle
-        else:
-            most = middle - 1
-    return least

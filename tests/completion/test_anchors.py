@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ghostdraft.completion.context import DEFAULT_WINDOW, gather
+from ghostdraft.completion.postprocess import indented
 from ghostdraft.completion.prompt import Prompter
 from ghostdraft.completion.types import Prompt, StopReason
 from ghostdraft.models.types import FimTemplate
-from tests.completion.writing import PREFIX_FIRST, SUFFIX_FIRST, TOKENIZER, accepted, completed, snapshot_at, spec_of
+from tests.completion.writing import (
+    PREFIX_FIRST,
+    SUFFIX_FIRST,
+    TOKENIZER,
+    accepted,
+    completed,
+    scene_at,
+    snapshot_at,
+    spec_of,
+)
 
 DOC = """class A:
     def f(self):
@@ -154,6 +166,30 @@ def test_blanks_in_a_file_of_tabs_become_tabs() -> None:
     assert accepted(marked, "\n    if x {\n        g()\n    }\n}\n", "go") == marked.replace(
         "¦", "\n\tif x {\n\t\tg()\n\t}¦"
     )
+
+
+ALIGNED = [
+    ("", "\tf(a,\n\t    b)"),
+    ("\t", "f(a,\n\t  b)\n\tg(a,\n\t  b)"),
+    ("", "/**\n * doc\n */"),
+    ("\t", "/**\n\t * doc\n\t */"),
+    ("\tx =", " 1"),
+    ("\tx", "    // note"),
+    ("", " // note"),
+]
+
+
+@pytest.mark.parametrize(("line", "writes"), ALIGNED)
+def test_in_a_file_of_tabs_blanks_that_align_stay_blanks(line: str, writes: str) -> None:
+    assert indented(writes, scene_at(f"a {{\n\tb\n}}\n{line}¦\n", "go")) == writes
+
+
+@given(st.lists(st.integers(0, 3), min_size=1), st.integers(2, 4), st.integers(0, 1))
+def test_in_a_file_of_tabs_a_level_of_blanks_becomes_a_tab(depths: list[int], width: int, aligned: int) -> None:
+    def written(level: str) -> str:
+        return f"{{\n{level}y\n" + "\n".join(level * depth + " " * aligned + "x" for depth in depths)
+
+    assert indented(written(" " * width), scene_at("a {\n\tb\n}\nc ¦\n", "go")) == written("\t")
 
 
 def test_tabs_in_a_file_of_blanks_become_blanks() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.decode import Decoder
-from ghostdraft.drafting.ngram import common_prefix
+from ghostdraft.completion.types import Verify
+from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import CacheState
@@ -74,7 +75,7 @@ def text(seed: int, length: int = 200) -> list[int]:
 def written(decoder: Decoder, prompt: list[int]) -> tuple[list[int], int]:
     """What follows the prompt, and how much of that was known already."""
     steps = list(decoder.run(prompt, [], 8, (), Never()))
-    return [token for step in steps if step.kind == "verify" for token in step.token_ids], steps[0].reused
+    return [token for step in steps if isinstance(step, Verify) for token in step.token_ids], steps[0].reused
 
 
 def decoder() -> Decoder:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghostdraft.completion.decode import LEAST_ROWS, Decoder, PrefillPace, Step, count
-from ghostdraft.completion.types import Cancel, DecodeStats
+from ghostdraft.completion.decode import LEAST_ROWS, Decoder, PrefillPace, count
+from ghostdraft.completion.types import Cancel, DecodeStats, Prefill, Step, Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Draft, Drafter
@@ -41,7 +41,7 @@ def warm(drafter: Drafter, **limits: int) -> Decoder:
 
 def read(steps: Sequence[Step]) -> int:
     """How many tokens of prompts."""
-    return sum(step.riding if step.kind == "verify" else len(step.token_ids) for step in steps)
+    return sum(step.riding if isinstance(step, Verify) else len(step.token_ids) for step in steps)
 
 
 def steps_of(
@@ -55,12 +55,12 @@ def steps_of(
 
 
 def generated(steps: Sequence[Step]) -> list[int]:
-    return [token for step in steps if step.kind == "verify" for token in step.token_ids]
+    return [token for step in steps if isinstance(step, Verify) for token in step.token_ids]
 
 
 def drafts(steps: Sequence[Step]) -> list[int]:
     """How many tokens each step drafted."""
-    return [step.drafted for step in steps if step.kind == "verify"]
+    return [step.drafted for step in steps if isinstance(step, Verify)]
 
 
 def one_by_one(prompt: Sequence[int], most: int, stop: Sequence[int] = ()) -> list[int]:
@@ -126,7 +126,7 @@ def test_at_every_step_the_cache_holds_all_but_the_last_token(plan: Plan, stop: 
     drafted = decoder(drafter)
     written = list(PROMPT)
     for step in drafted.run(PROMPT, (), most, stop, Never()):
-        if step.kind == "verify":
+        if isinstance(step, Verify):
             written.extend(step.token_ids)
             assert kept(drafted) == tuple(written[:-1])
             assert drafter.tokens == tuple(written)
@@ -151,14 +151,14 @@ def test_seeds_differ() -> None:
 @pytest.mark.parametrize("depth", range(8))
 def test_rollback_to_every_length(depth: int) -> None:
     drafted = warm(FakeDrafter(oracle_that_errs_at(depth)), max_rows=8)
-    steps = [step for step in steps_of(drafted, most=40) if step.kind == "verify"]
+    steps = [step for step in steps_of(drafted, most=40) if isinstance(step, Verify)]
     assert generated(steps) == one_by_one(PROMPT, 40)
     assert {step.accepted for step in steps[:-1]} == {min(depth, 7)}
 
 
 def test_an_oracle_is_accepted_whole_and_with_a_bonus_token() -> None:
     drafted = warm(FakeDrafter(oracle), max_rows=8)
-    steps = [step for step in steps_of(drafted, most=24) if step.kind == "verify"]
+    steps = [step for step in steps_of(drafted, most=24) if isinstance(step, Verify)]
     assert [(step.drafted, step.accepted, len(step.token_ids)) for step in steps] == [(7, 7, 8)] * 3
 
 
@@ -174,9 +174,8 @@ def test_the_last_tokens_of_a_prompt_ride_in_the_first_pass() -> None:
     steps = steps_of(drafted, prompt, 30)
     assert isinstance(drafted.model, FakeModel)
     assert drafted.model.passes == [16, 24, 13]  # of the second, 8 are the prompt's and 16 drafted
-    assert [(step.kind, step.riding, step.drafted) for step in steps[1:]] == [
-        ("prefill", 0, 0), ("verify", 7, 16), ("verify", 0, 12),
-    ]  # fmt: skip
+    assert [type(step) for step in steps[1:]] == [Prefill, Verify, Verify]
+    assert [(step.riding, step.drafted) for step in steps if isinstance(step, Verify)] == [(7, 16), (0, 12)]
     assert read(steps) == len(prompt) - 1
     assert generated(steps) == one_by_one(prompt, 30)
 
@@ -293,7 +292,7 @@ def test_an_interrupted_pass_ends_the_run_and_what_was_done_before_stands(passes
 
 def test_a_deadline_that_has_passed_reads_nothing_and_one_in_time_ends_the_run() -> None:
     drafted = decoder(NoDrafter())
-    assert [step.kind for step in drafted.run(PROMPT, (), 50, (), Never(), time.monotonic())] == ["prefill"]
+    assert [type(step) for step in drafted.run(PROMPT, (), 50, (), Never(), time.monotonic())] == [Prefill]
     assert kept(drafted) == ()
     started = time.monotonic()
     run = drafted.run(PROMPT, (), 4000, (), Never(), started + 0.02)
@@ -339,7 +338,7 @@ def test_what_was_read_ahead_is_not_read_again() -> None:
     ahead = decoder(NoDrafter(), max_rows=8)
     assert sum(len(step.token_ids) for step in ahead.read(prompt, (), Never())) == len(prompt) - 1
     steps = steps_of(ahead, prompt)
-    assert [step.kind for step in steps[:2]] == ["prefill", "verify"]
+    assert [type(step) for step in steps[:2]] == [Prefill, Verify]
     assert steps[0].reused == len(prompt) - 1
     assert generated(steps) == one_by_one(prompt, 20)
 
@@ -379,11 +378,11 @@ def test_a_drafter_may_be_exchanged_between_runs() -> None:
 def test_stats_follow_from_the_steps() -> None:
     stats = DecodeStats()
     steps = [
-        Step("prefill", (), reused=10),
-        Step("prefill", (1, 2, 3), seconds=0.5),
-        Step("verify", (1, 2, 3), drafted=4, accepted=2, seconds=0.25),
-        Step("verify", (5,), drafted=4, accepted=0, seconds=0.25),
-        Step("verify", (6, 7), drafted=1, accepted=1, seconds=0.25),
+        Prefill((), reused=10),
+        Prefill((1, 2, 3), seconds=0.5),
+        Verify((1, 2, 3), drafted=4, accepted=2, seconds=0.25),
+        Verify((5,), drafted=4, accepted=0, seconds=0.25),
+        Verify((6, 7), drafted=1, accepted=1, seconds=0.25),
     ]
     for step in steps:
         count(stats, step)

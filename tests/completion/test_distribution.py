@@ -15,6 +15,7 @@ from scipy import stats
 
 from ghostdraft.completion import decode
 from ghostdraft.completion.decode import Decoder
+from ghostdraft.completion.types import Verify
 from ghostdraft.drafting import verify as rules
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
@@ -71,7 +72,7 @@ def p_value(
     for seed in range(runs):
         decoder.sampling = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, seed)
         steps = decoder.run(PROMPT, (), 3, (), Never())
-        seen[tuple(token for step in steps if step.kind == "verify" for token in step.token_ids)] += 1
+        seen[tuple(token for step in steps if isinstance(step, Verify) for token in step.token_ids)] += 1
     return chi_square(seen, joint(model.logits, PROMPT, 3, sampling))
 
 
@@ -113,7 +114,7 @@ def test_greedy_output_is_the_targets_own(name: str) -> None:
     tokens = list(PROMPT)
     while len(tokens) < len(PROMPT) + 12:
         tokens.append(best(model.logits(tuple(tokens))))
-    assert [token for step in steps if step.kind == "verify" for token in step.token_ids] == tokens[len(PROMPT) :]
+    assert [token for step in steps if isinstance(step, Verify) for token in step.token_ids] == tokens[len(PROMPT) :]
 
 
 def test_a_model_as_its_own_draft_is_always_accepted() -> None:
@@ -121,7 +122,7 @@ def test_a_model_as_its_own_draft_is_always_accepted() -> None:
     for sampling in SAMPLINGS:
         own = FakeDrafter(sampled_line(logits_of, sampling, np.random.default_rng(0), length=4))
         decoder = Decoder(FakeModel(logits_of, VOCAB), own, sampling)
-        steps = [step for step in decoder.run(PROMPT, (), 500, (), Never()) if step.kind == "verify"]
+        steps = [step for step in decoder.run(PROMPT, (), 500, (), Never()) if isinstance(step, Verify)]
         assert all(step.accepted == step.drafted for step in steps)
         assert sum(step.accepted for step in steps) == 400
 

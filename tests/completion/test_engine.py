@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from threading import Event
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from ghostdraft.completion.buffers import MOST_BLOCK, MOST_KNOWN, MOST_NEW, MOST_TYPED, Buffers, blocks
-from ghostdraft.completion.context import Window
-from ghostdraft.completion.decode import Step
+from ghostdraft.completion.buffers import (
+    MOST_BLOCK,
+    MOST_KNOWN,
+    MOST_NEW,
+    MOST_OTHERS,
+    MOST_TYPED,
+    REACH,
+    Buffers,
+    blocks,
+)
+from ghostdraft.completion.context import DEFAULT_CONTEXT, Window
 from ghostdraft.completion.engine import Engine
+from ghostdraft.completion.prompt import STEP
 from ghostdraft.completion.stream import TextStream
-from ghostdraft.completion.types import Budget, OtherBuffer, Snapshot, StopReason
+from ghostdraft.completion.types import Budget, OtherBuffer, Prefill, Snapshot, StopReason, Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.models.costs import GUESS
 from ghostdraft.models.sampling import Sampling
-from tests.completion.writing import END, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
-from tests.fakes import FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
+from tests.completion.writing import END, SPECIAL, TOKENIZER, VOCAB, completed, engine_for, snapshot_at, spec_of
+from tests.fakes import ByteTokenizer, FakeCosts, FakeLoaded, FakeModel, Never, hashed_logits
 
 BODY = "def f():\n    ¦\n"
 
@@ -198,23 +208,32 @@ def test_drafting_changes_nothing_but_the_steps() -> None:
     assert drafted.stats.accepted > 0
 
 
-class CountingTokenizer:
+class CountingTokenizer(ByteTokenizer):
     """Counts what it is asked to encode."""
 
     def __init__(self) -> None:
+        super().__init__(SPECIAL)
         self.encoded = 0
         self.characters = 0
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         self.encoded += 1
         self.characters += len(text)
-        return TOKENIZER.encode(text, special)
+        return super().encode(text, special)
 
-    def decode_bytes(self, token_ids: Sequence[int]) -> bytes:
-        return TOKENIZER.decode_bytes(token_ids)
 
-    def token_id(self, token: str) -> int | None:
-        return TOKENIZER.token_id(token)
+@pytest.mark.parametrize("context", [DEFAULT_CONTEXT, 32_768])
+def test_while_one_types_hardly_anything_is_tokenised_however_wide_the_context(context: int) -> None:
+    tokenizer = CountingTokenizer()
+    model = FakeModel(hashed_logits(VOCAB), VOCAB, context=4 * context)
+    engine = Engine(FakeLoaded(spec_of(()), tokenizer, model), NoDrafter(), Sampling.GREEDY, window=Window.of(context))
+    text = "".join(f"some words of line {i}\n" for i in range(context // 5)) + "x = "
+    while engine._buffers.waiting:
+        engine.complete(at(text, ""), Budget(64), After(0))
+    before = tokenizer.characters
+    for count in range(10):
+        engine.complete(at(text + "y" * count, ""), Budget(64), After(0))
+    assert tokenizer.characters - before < 10 * 3 * STEP
 
 
 def test_an_edit_costs_one_block_of_the_buffers() -> None:
@@ -275,6 +294,25 @@ def test_a_cold_start_does_not_tokenise_everything_at_once() -> None:
     assert tokenizer.characters <= MOST_NEW
 
 
+LINES = st.builds(str.__mul__, st.sampled_from("xyé"), st.sampled_from([0, 1, 30, MOST_BLOCK, MOST_NEW + 1, REACH]))
+TEXTS = st.lists(LINES, max_size=6).map("\n".join)
+
+
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3))
+@settings(max_examples=50)
+def test_soon_no_block_waits_and_no_request_tokenises_too_much(before: str, behind: str, others: list[str]) -> None:
+    tokenizer = CountingTokenizer()
+    buffers = Buffers(tokenizer)
+    snapshot = at(before, behind, *(OtherBuffer("file:///b", "python", text) for text in others))
+    rounds = 0
+    while buffers.waiting:
+        known = tokenizer.characters
+        buffers.tokens(snapshot)
+        assert tokenizer.characters - known <= MOST_NEW
+        rounds += 1
+        assert rounds <= 1 + (REACH + MOST_OTHERS) // (MOST_NEW - 2 * MOST_BLOCK)
+
+
 def test_the_blocks_of_documents_long_gone_are_forgotten() -> None:
     tokenizer, text = CountingTokenizer(), "".join(f"value_{i} = {i}\n" for i in range(1500))
     buffers, first = Buffers(tokenizer), Snapshot("file:///0", 1, "python", text, 0)
@@ -294,19 +332,21 @@ def test_the_blocks_of_documents_long_gone_are_forgotten() -> None:
     assert cost(first) == len(text)
 
 
-def test_blocks_are_the_text() -> None:
-    text = "".join(f"  name_{i} = {i}\n" for i in range(500)) + "end"
+@given(TEXTS)
+@example("".join(f"  name_{i} = {i}\n" for i in range(500)) + "end")
+@settings(max_examples=50)
+def test_blocks_are_the_text(text: str) -> None:
     assert "".join(blocks(text)) == text
-    assert max(map(len, blocks(text))) <= MOST_BLOCK + 40
+    assert max(map(len, blocks(text)), default=0) <= 2 * MOST_BLOCK
 
 
 def test_text_streams_by_whole_characters() -> None:
     stream = TextStream(TOKENIZER, {END})
-    assert [stream.feed(Step("verify", (byte,))) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
-    assert stream.feed(Step("prefill", (1, 2))) == ""
-    assert stream.feed(Step("verify", (*b"a", END, *b"b"))) == "a"
+    assert [stream.feed(Verify((byte,))) for byte in "é😀".encode()] == ["", "é", "", "", "", "😀"]
+    assert stream.feed(Prefill((1, 2))) == ""
+    assert stream.feed(Verify((*b"a", END, *b"b"))) == "a"
     assert stream.ended
-    assert stream.feed(Step("verify", tuple(b"c"))) == ""
+    assert stream.feed(Verify(tuple(b"c"))) == ""
     assert [stream.tokens_within(length) for length in range(4)] == [1, 5, 6, 7]
 
 
@@ -314,7 +354,7 @@ def test_text_streams_by_whole_characters() -> None:
 def test_what_the_model_repeats_of_the_text_before_the_cursor_is_skipped(cuts: tuple[int, ...]) -> None:
     stream = TextStream(TOKENIZER, {END}, skip=4)
     places = [0, *cuts, 9]
-    pieces = [stream.feed(Step("verify", tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
+    pieces = [stream.feed(Verify(tuple(b"retuABCDE"[start:end]))) for start, end in pairwise(places)]
     assert "".join(pieces) == "ABCDE"
     assert stream.tokens_within(2) == 6
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ghostdraft.completion.decode import Decoder
+from ghostdraft.completion.types import Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening
@@ -47,7 +48,7 @@ class Allowing:
 def written(opening: Opening, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
     decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, sampling)
     steps = decoder.run(PROMPT, (), most, (), Never(), opening=opening)
-    return tuple(token for step in steps if step.kind == "verify" for token in step.token_ids)
+    return tuple(token for step in steps if isinstance(step, Verify) for token in step.token_ids)
 
 
 @pytest.mark.parametrize("drafter", [NoDrafter(), NgramDrafter()])
@@ -58,7 +59,7 @@ def test_it_holds_for_its_tokens_and_no_longer(drafter: Drafter) -> None:
     assert len(tokens) == 12
     continued = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), NoDrafter(), Sampling.GREEDY)
     steps = continued.run((*PROMPT, *tokens[:2]), (), 10, (), Never())
-    assert tokens[2:] == tuple(token for step in steps for token in step.token_ids if step.kind == "verify")
+    assert tokens[2:] == tuple(token for step in steps for token in step.token_ids if isinstance(step, Verify))
 
 
 def test_the_best_allowed_token_is_taken() -> None:
@@ -120,4 +121,4 @@ def test_a_draft_within_an_opening_is_accepted() -> None:
     drafter = FakeDrafter(lambda tokens, most: Draft.line(right[len(tokens) - len(PROMPT) :][:most]))
     decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, Sampling.GREEDY)
     steps = list(decoder.run(PROMPT, (), 6, (), Never(), opening=Allowing({7, 8}, {9})))
-    assert [(step.drafted, step.accepted) for step in steps if step.kind == "verify"] == [(5, 5)]
+    assert [(step.drafted, step.accepted) for step in steps if isinstance(step, Verify)] == [(5, 5)]

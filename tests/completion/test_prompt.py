@@ -24,7 +24,7 @@ SPECIAL = TOKENIZER.special
 
 
 def build(prefix: str, suffix: str = BEHIND, fim: tuple[FimTemplate, ...] = (SUFFIX_FIRST,)) -> Prompt:
-    return Prompter(spec_of(fim), TOKENIZER).build(Context(prefix, suffix, "python", ""), 8)
+    return Prompter(spec_of(fim), TOKENIZER).build(Context(prefix, suffix), 8)
 
 
 def test_suffix_first() -> None:
@@ -47,7 +47,7 @@ def test_no_template_or_hardly_any_suffix_gives_the_plain_text() -> None:
 
 def test_a_model_with_a_token_for_the_beginning_gets_it() -> None:
     spec = replace(spec_of(()), bos_token=7)
-    assert Prompter(spec, TOKENIZER).build(Context("a1", "", "python", ""), 8).token_ids == (7, *b"a1")
+    assert Prompter(spec, TOKENIZER).build(Context("a1", ""), 8).token_ids == (7, *b"a1")
 
 
 LINE = st.sampled_from(["def f(a, b):", "    return a + b", "", "x = [1, 2]", "    # one two three"])
@@ -101,7 +101,7 @@ class WordTokenizer(ByteTokenizer):
 def test_a_remembered_head_changes_no_token(lines: list[str], length: int) -> None:
     text = "\n".join(lines)[:length]
     whole = WordTokenizer().encode(text[: len(text) - len(unfinished(text))] or "\n")
-    context = Context(text, "", "python", "")
+    context = Context(text, "")
     assert list(Prompter(spec_of(()), WordTokenizer()).build(context, 8).token_ids) == whole
 
 
@@ -109,10 +109,10 @@ def test_a_remembered_head_changes_no_token(lines: list[str], length: int) -> No
 def test_while_one_types_only_the_end_is_tokenised(text: str) -> None:
     tokenizer = WordTokenizer()
     prompter = Prompter(spec_of(()), tokenizer)
-    prompter.build(Context(text, "", "python", ""), 8)
+    prompter.build(Context(text, ""), 8)
     tokenizer.encoded.clear()
     for count in range(100):
-        prompter.build(Context(text + "x " * count, "", "python", ""), 8)
+        prompter.build(Context(text + "x " * count, ""), 8)
     assert sum(map(len, tokenizer.encoded)) < 100 * 3 * STEP
 
 
@@ -121,7 +121,7 @@ def test_a_tokenizer_that_marks_the_start_of_a_text_gets_it_whole() -> None:
         def encode(self, text: str, special: bool = False) -> list[int]:
             return [10, *super().encode(text, special)]
 
-    prompt = Prompter(spec_of(()), Marking()).build(Context("some words of code\n" * 200, "", "python", ""), 8)
+    prompt = Prompter(spec_of(()), Marking()).build(Context("some words of code\n" * 200, ""), 8)
     assert prompt.token_ids.count(10) == 1
 
 

@@ -80,7 +80,7 @@ def test_a_remembered_head_changes_no_token(name: str, request: pytest.FixtureRe
     for end in range(0, len(text), 97):
         prefix = text[max(0, end - 4096) : end]
         expected = words.encode(prefix[: len(prefix) - len(unfinished(prefix))]) or words.encode("\n")
-        assert prompter.build(Context(prefix, "", "python", ""), 8).token_ids == tuple(expected)
+        assert prompter.build(Context(prefix, ""), 8).token_ids == tuple(expected)
 
 
 def test_measuring_in_pieces_changes_no_answer(tiny_engine: Engine) -> None:

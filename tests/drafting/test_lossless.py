@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ghostdraft.completion.decode import Decoder, Step
+from ghostdraft.completion.decode import Decoder
+from ghostdraft.completion.types import Verify
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Draft, Drafter
@@ -69,7 +70,7 @@ def random_trees(vocab: int, output: dict[int, int]) -> Plan:
 def run(decoder: Decoder, drafter: Drafter, prompt: list[int], buffer: list[int], most: int) -> tuple[list[int], int]:
     """The tokens written, and how many of them were drafted."""
     decoder.drafter = drafter
-    steps: list[Step] = [step for step in decoder.run(prompt, [buffer], most, (), Never()) if step.kind == "verify"]
+    steps = [step for step in decoder.run(prompt, [buffer], most, (), Never()) if isinstance(step, Verify)]
     return [token for step in steps for token in step.token_ids], sum(step.accepted for step in steps)
 
 

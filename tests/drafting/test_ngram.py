@@ -19,7 +19,6 @@ from ghostdraft.drafting.ngram import (
     MATCHES,
     GrowingBlock,
     NgramDrafter,
-    common_prefix,
 )
 from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
 from ghostdraft.models.types import IntArray, Pass
@@ -246,10 +245,3 @@ def test_drafters_are_made_by_name(name: str) -> None:
 
 def test_an_unknown_name_makes_none() -> None:
     assert make("medusa-9000") is None
-
-
-@given(TOKENS, TOKENS)
-def test_common_prefix(one: list[int], other: list[int]) -> None:
-    n = common_prefix(one, other)
-    assert one[:n] == other[:n]
-    assert n == min(len(one), len(other)) or one[n] != other[n]

@@ -96,5 +96,5 @@ def test_once_the_prompt_is_read_the_process_does_nothing(reader: Reader) -> Non
     for column, letter in enumerate("shapes = [Shape1(2, 3)"):
         reader.client.write(did_change(URI, LINES, column, letter, version=2 + column))
         time.sleep(0.02)
-    time.sleep(2)
+    reader.wait_until_idle()
     assert reader.work(2) == 0

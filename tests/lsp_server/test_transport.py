@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ghostdraft.lsp_server import transport
 from ghostdraft.lsp_server.transport import BrokenFraming, frame, read_message
 from tests.e2e.stdio_client import StdioClient, did_change, did_open, inline_completion
 
@@ -127,6 +129,24 @@ def test_the_server_ends_soon_after_the_client_s_process(engine: str) -> None:
         start = time.monotonic()
         assert client.process.wait(10) == 1
         assert time.monotonic() - start < SOON
+
+
+@pytest.mark.parametrize("watch", [transport._slept_until_its_end, transport._looked_until_its_end])
+def test_a_process_is_watched_until_its_end_though_nobody_waits_for_it(watch: Callable[[int], bool]) -> None:
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as editor,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        if watch is transport._slept_until_its_end and sys.platform != "linux":
+            assert not watch(editor.pid)
+        else:
+            watched = pool.submit(watch, editor.pid)
+            time.sleep(0.1)
+            assert not watched.done()
+            editor.kill()
+            assert watched.result(SOON)
+            editor.wait()
+            assert watch(editor.pid)
 
 
 @pytest.mark.parametrize(
