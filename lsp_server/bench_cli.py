@@ -40,13 +40,14 @@ def decode(
 ) -> None:
     """Hold drafted decoding against one-token decoding, at places where the rest of a block is cut out.
 
-    The packages that these places are in are fetched once; with --files, nothing is.
+    The packages that these places are in, some 75 MB, are fetched once; with --files, nothing is.
     """
     with told():
         from ghostdraft.benchmarks import decode_table
 
-        drafters, (places, digest) = _drafters(drafter), _cursors(files, cursors)
-        _show(decode_table.rows(model, _measured(model), drafters, places, digest, tokens), decode_table.show, as_json)
+        drafters, loaded = _drafters(drafter), _measured(model)
+        places, digest = _cursors(files, cursors)
+        _show(decode_table.rows(model, loaded, drafters, places, digest, tokens), decode_table.show, as_json)
 
 
 @app.command()
@@ -63,22 +64,22 @@ def replay(
     with told():
         from ghostdraft.benchmarks import replay_plot, replay_table
 
-        drafters, (places, digest) = _names(drafter), _cursors(files, cursors)
+        drafters = _names(drafter)
         if plot is not None and find_spec("matplotlib") is None:
             raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
-        rows = _replayed(model, drafters, places, seed, digest)
+        _measured(model)  # else each of the servers would do it in a pause
+        rows = _replayed(model, drafters, *_cursors(files, cursors), seed)
         _show(rows, replay_table.show, as_json)
         if plot is not None:
             replay_plot.draw(rows, plot)
 
 
-def _replayed(model: str, drafters: list[str], places: list[Cursor], seed: int, digest: str) -> Rows:
+def _replayed(model: str, drafters: list[str], places: list[Cursor], digest: str, seed: int) -> Rows:
     from ghostdraft.benchmarks import replay_table
     from ghostdraft.benchmarks.lsp_client import ServerEnded
 
     scripts = replay_table.scripts(places, seed)
     minutes = replay_table.typing_minutes(scripts, len(drafters))
-    _measured(model)  # else each of the servers would do it in a pause
     typer.echo(f"The keys take {minutes:.1f} minutes; waiting for the model comes on top.", err=True)
     contenders = [replay_table.Contender(name, name) for name in drafters]
     try:

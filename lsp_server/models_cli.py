@@ -45,11 +45,13 @@ def recommend(as_json: Json = False) -> None:
     """Measure this machine, and propose a model, a draft for it, precision and context."""
     from ghostdraft.lsp_server import recommend as recommending
     from ghostdraft.models.recommend import recommend as best_for
+    from ghostdraft.models.store import Store
 
     with told():
         hardware = recommending.measure()
         proposal = best_for(hardware)
-        _show(recommending.view(hardware, proposal), as_json, "\n".join(recommending.lines(hardware, proposal)))
+        text = "\n".join(recommending.lines(hardware, proposal, Store()))
+        _show(recommending.view(hardware, proposal), as_json, text)
 
 
 @app.command()

@@ -50,7 +50,7 @@ def choose(names: Sequence[str], where: str) -> tuple[str, ...]:
             f"{where} has pickled weights only, which can run code when they are read, so they are not. "
             "Look for a version as safetensors or GGUF."
         )
-    raise ModelNotFound(f"{where} has no .safetensors and no .gguf files.")
+    raise ModelNotFound(f"{where} has no .safetensors and no .gguf files. Give a folder or a file that has weights.")
 
 
 def _preference(name: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ghostdraft.models.architectures import ARCHITECTURES
 from ghostdraft.models.cost_file import gpu_name
@@ -17,7 +18,7 @@ from ghostdraft.models.registry import MODELS, KnownModel
 
 FREE = ("Apache-2.0", "MIT")  # licences without conditions on what it is used for
 LEAST_RATE = 20.0  # tokens a second: a line takes half of one
-CONTEXTS = (4096, 2048, 1024)  # tokens
+CONTEXTS = (4096, 2048, 1024)  # tokens; on a CPU not the first, as it takes its time to read so many
 RIGHT = 0.8  # of the tokens that a smaller model of the same family drafts; measured: 0.85
 LEAST_GAIN = 1.4  # below which a draft is not worth its memory
 DRAFTED = range(1, 9)  # tokens
@@ -58,11 +59,15 @@ def recommend(hardware: Hardware, known: Iterable[KnownModel] = tuple(MODELS.val
     """
     usable = [proposal for model in known for proposal in _proposals(hardware, model)]
     quick = [proposal for proposal in usable if proposal.rate >= LEAST_RATE]
-    return max(quick, key=_rank, default=None)
+    return max(quick, key=partial(_rank, _contexts(hardware.device)[0]), default=None)
 
 
-def _rank(proposal: Proposal) -> tuple[bool, bool, bool, float]:
-    target, whole = proposal.target, proposal.context >= CONTEXTS[0]
+def _contexts(device: str) -> tuple[int, ...]:
+    return CONTEXTS[1:] if device == "cpu" else CONTEXTS
+
+
+def _rank(context: int, proposal: Proposal) -> tuple[bool, bool, bool, float]:
+    target, whole = proposal.target, proposal.context >= context
     return bool(target.family.fim), whole, proposal.draft is not None, target.parameters
 
 
@@ -71,7 +76,7 @@ def _proposals(hardware: Hardware, model: KnownModel) -> Iterator[Proposal]:
     if model.licence not in FREE or not _runs(model, hardware.device):
         return
     for precision in (_cpu_precision(model),) if hardware.device == "cpu" else _GPU_BYTES:
-        for context in sorted({min(context, model.context) for context in CONTEXTS}, reverse=True):
+        for context in sorted({min(context, model.context) for context in _contexts(hardware.device)}, reverse=True):
             if _memory(hardware.device, precision, context, model) <= hardware.memory:
                 yield _with_draft(hardware, model, precision, context)
                 return

@@ -85,19 +85,27 @@ class Store:
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """One process at a time works on a name; `waiting` is called once where another holds it."""
-        path = self.home / "locks" / f"{self.folder(name).name}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            waiting()
-            lock.acquire()
+        """One process at a time works on a name; `waiting` is called once where another holds it. Raises
+        ModelError where nothing can be written."""
+        lock = FileLock(self.home / "locks" / f"{self.folder(name).name}.lock")
+        self._acquire(lock, waiting)
         try:
             yield
         finally:
             lock.release()
+
+    def _acquire(self, lock: FileLock, waiting: Callable[[], None]) -> None:
+        try:
+            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            waiting()
+            lock.acquire()
+        except OSError as error:
+            raise ModelError(
+                f"Nothing can be written below {self.home}, where models are kept ({error.strerror}). "
+                f"Set {HOME_VARIABLE} to a folder that can be written."
+            ) from error
 
 
 def _opened(folder: Path) -> Checkpoint | None:

@@ -116,7 +116,7 @@ def test_recommend_names_models_licences_and_commands(monkeypatch: pytest.Monkey
         "int4, context 4,096 tokens",
         "ghostdraft models pull qwen2.5-coder-32b",
         "ghostdraft models pull starter",
-        'model = "qwen2.5-coder-32b" in config.toml',
+        'model = "qwen2.5-coder-32b", context = 4096 in config.toml',
     ):
         assert said in text
     told = json.loads(run("recommend", "--json").stdout)
@@ -124,6 +124,16 @@ def test_recommend_names_models_licences_and_commands(monkeypatch: pytest.Monkey
     proposal = told["proposal"]
     assert (proposal["precision"], proposal["context"]) == ("int4", 4096)
     assert proposal["target"]["licence"] == proposal["draft"]["licence"] == "Apache-2.0"
+
+
+def test_what_is_here_and_set_already_is_not_recommended_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "measure", lambda: replace(BIG, device="cpu", bandwidth=2e10))
+    assert "fetch      ghostdraft models pull starter\n" in run("recommend").stdout
+    monkeypatch.setattr(Store, "has", lambda _, name: name == "starter")
+    text = run("recommend").stdout
+    assert "model      starter" in text
+    assert "fetch" not in text
+    assert "then" not in text
 
 
 def test_recommend_tells_of_a_gpu_that_lies_idle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,13 @@ def test_a_model_in_use_that_cannot_be_removed_stays_whole(
     assert store.find("mine") == mine
 
 
+def test_a_home_that_cannot_be_written_is_told_with_its_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for home in (tmp_path / "file", Path("/proc/nowhere")):
+        with pytest.raises(ModelError, match=f"below {home}, .*Set GHOSTDRAFT_HOME"), Store(home).lock("a", list):
+            pass
+
+
 def test_the_lock_lets_one_in(store: Store) -> None:
     waiting, inside, order = threading.Event(), threading.Event(), []
 
