@@ -190,7 +190,8 @@ def cancelled_tokens(works: Sequence[Work]) -> int:
 
 
 def _lost(note: Note, following: Note) -> int:
-    return note.computed - max(following.reused - note.reused, 0)
+    found = max(following.reused - note.reused, 0)
+    return max(note.computed - found, 0)
 
 
 def percentile(ascending: Sequence[float], share: int) -> float | None:

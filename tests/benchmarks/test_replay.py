@@ -173,6 +173,7 @@ def test_nothing_is_lost_but_what_cancelled_requests_computed(draws: Draws) -> N
         ([work(0, 100, True), work(90, 5, False)], 10),
         ([work(90, 20, True), work(80, 5, False)], 20),  # of 90 that others had computed nothing counts
         ([work(0, 100, False), work(0, 5, False)], 0),  # it was answered
+        ([work(0, 0, True), work(90, 5, False)], 0),  # it ended before it looked at what others had computed
         ([work(0, 100, True)], 100),
     ],
 )
