@@ -19,7 +19,7 @@ from ghostdraft.drafting.draft_length import DraftLength
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs
-from ghostdraft.models.sampling import Sampling
+from ghostdraft.models.sampling import Sampling, best
 from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
 
 Halted = Callable[[], bool]
@@ -212,9 +212,10 @@ class Decoder:
 
     def _judge(self, draft: Draft, result: Pass, opening: Opening, rng: np.random.Generator) -> Verdict:
         """Leaves logits where they are as long as nobody needs them."""
-        if self.sampling.greedy and result.best is not None and opening.met:
-            return verify_greedy(draft, result.best)
-        _restrict(result.logits, draft, opening)
+        openings = _openings(draft, opening)
+        if self.sampling.greedy:
+            return verify_greedy(draft, lambda row: _best(result, row, openings[row]))
+        _restrict(result.logits, openings)
         return verify(draft, result.logits, self.sampling, rng)
 
     def _roll_back(self, length: int) -> None:
@@ -250,11 +251,24 @@ class PrefillPace:
         return min(max(rows - rows % self.BLOCK, self._least), self._most)
 
 
-def _restrict(logits: FloatArray, draft: Draft, opening: Opening) -> None:
-    """Of `logits` [1 + len(draft), vocab], in place: what the opening does not allow behind a row's path gets -inf."""
+def _openings(draft: Draft, opening: Opening) -> list[Opening]:
+    """[1 + len(draft)] what is left of the opening behind each row's path."""
     openings = [opening]
     for token, parent in zip(draft.token_ids, draft.parents, strict=True):
         openings.append(openings[parent + 1].after(token))
+    return openings
+
+
+def _best(result: Pass, row: int, left: Opening) -> int:
+    """The token of the largest logit that the opening allows; of equal ones the lowest id."""
+    if not left.met and len(allowed := left.allowed()):  # else it is void
+        logits = result.logits[row][allowed]
+        return int(allowed[logits == logits.max()].min())
+    return best(result.logits[row]) if result.best is None else int(result.best[row])
+
+
+def _restrict(logits: FloatArray, openings: Sequence[Opening]) -> None:
+    """Of `logits` [n, vocab], in place: what a row's opening does not allow gets -inf."""
     for row, left in zip(logits, openings, strict=True):
         if not left.met and len(allowed := left.allowed()):  # else it is void
             only = row[allowed]

@@ -92,12 +92,16 @@ def without_next_lines(text: str, scene: Scene) -> str:
     """Up to where it repeats the next lines behind the cursor, inside a bracket that the cursor's line opens."""
     if "\n" in text:
         return text
-    written = "".join(text.split())
-    for count in range(len(scene.following), 0, -1):
-        behind = "".join("".join(scene.following[:count]).split())
+    written, following = _without_blanks(text), [*map(_without_blanks, scene.following)]
+    for count in range(len(following), 0, -1):
+        behind = "".join(following[:count])
         if telling(behind) and written.endswith(behind) and scene.opened:
             return _start(text, len(written) - len(behind))
     return text
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(text.split())
 
 
 def _start(text: str, count: int) -> str:

@@ -12,8 +12,9 @@ prompt or the output is worth more than one in a buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from ghostdraft.drafting import DrafterName
@@ -160,20 +161,25 @@ class NgramDrafter:
 
     def _matches(self, opening: Opening) -> Iterator[Match]:
         """Where the last n written tokens stood before, and what fits `opening` behind them; the longest n first."""
+        begins = cache(lambda token: opening.fits((token,)))  # many places go on alike
+
+        def fits(block: Block | GrowingBlock, place: int) -> bool:
+            tokens = block.tokens
+            return begins(tokens[place]) and opening.fits(tokens[place : place + self._draft_length])
+
         for n in self._sizes:
             gram = tuple(self._written.tokens[-n:])
             places = islice(self._written.places(gram), MOST_PLACES)
-            yield from islice(self._fitting(n, self._written, places, opening), LATEST)
+            written = (self._match(n, self._written, place) for place in places if fits(self._written, place))
+            yield from islice(written, LATEST)
             for block in self._blocks.values():
-                if place := block.follows.get(gram):  # never 0: the gram stands before it
-                    yield from self._fitting(n, block, (place,), opening)
+                place = block.follows.get(gram)
+                if place and fits(block, place):  # never 0: the gram stands before it
+                    yield self._match(n, block, place)
 
-    def _fitting(self, n: int, block: Block | GrowingBlock, places: Iterable[int], opening: Opening) -> Iterator[Match]:
-        for place in places:
-            tokens = block.tokens[place : place + self._draft_length]
-            if opening.fits(tokens):
-                same = _same_before(self._written.tokens, block.tokens, place, len(CHANCES_WRITTEN))
-                yield Match(n, same, tokens, block is self._written)
+    def _match(self, n: int, block: Block | GrowingBlock, place: int) -> Match:
+        same = _same_before(self._written.tokens, block.tokens, place, len(CHANCES_WRITTEN))
+        return Match(n, same, block.tokens[place : place + self._draft_length], block is self._written)
 
 
 def _same_before(written: Sequence[int], tokens: Sequence[int], position: int, most: int) -> int:

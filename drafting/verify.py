@@ -21,7 +21,7 @@ import numpy as np
 
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.sampling import Probabilities, Sampling, best, draw, probabilities
-from ghostdraft.models.types import FloatArray, IntArray
+from ghostdraft.models.types import FloatArray
 
 
 def verify(draft: Draft, logits: FloatArray, sampling: Sampling, rng: np.random.Generator) -> Verdict:
@@ -33,9 +33,9 @@ def verify(draft: Draft, logits: FloatArray, sampling: Sampling, rng: np.random.
     return _accept_sampled(draft, draft.probs, lambda row: probabilities(logits[row], sampling), rng)
 
 
-def verify_greedy(draft: Draft, best_tokens: IntArray) -> Verdict:
-    """`best_tokens` [1 + len(draft)]: where somebody has found them already."""
-    return _walk(draft, lambda row: int(best_tokens[row]))
+def verify_greedy(draft: Draft, best_of: Callable[[int], int]) -> Verdict:
+    """`best_of` a row of the logits, where somebody knows it without a look at all of them."""
+    return _walk(draft, best_of)
 
 
 def _walk(draft: Draft, choose: Callable[[int], int]) -> Verdict:
