@@ -162,6 +162,8 @@ def read(kind: type[T], raw: object, where: str = "params") -> T:
 
 
 def _value(hint: Any, raw: object, where: str) -> object:
+    if type(raw) is hint:
+        return raw
     if is_dataclass(hint) and isinstance(hint, type):
         return read(hint, raw, where)
     origin = get_origin(hint)
