@@ -83,4 +83,9 @@ def deliver(measure: Callable[[], T], show: Callable[[T], None], as_json: bool, 
     except failures as failure:
         typer.echo(str(failure), err=True)
         raise typer.Exit(2) from failure
+    put(found, show, as_json)
+
+
+def put(found: T, show: Callable[[T], None], as_json: bool) -> None:
+    """As JSON, or as `show` shows it."""
     typer.echo(json.dumps(found, indent=1)) if as_json else show(found)

@@ -20,7 +20,7 @@ from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling, best
-from ghostdraft.models.types import FloatArray, Interrupted, LanguageModel, Pass
+from ghostdraft.models.types import FloatArray, IntArray, Interrupted, LanguageModel, Pass
 
 Halted = Callable[[], bool]
 
@@ -259,9 +259,14 @@ def _openings(draft: Draft, opening: Opening) -> list[Opening]:
     return openings
 
 
+def _allowed(left: Opening) -> IntArray:
+    """Empty where any token may follow, as the opening is met or void."""
+    return ANYTHING.allowed() if left.met else left.allowed()
+
+
 def _best(result: Pass, row: int, left: Opening) -> int:
     """The token of the largest logit that the opening allows; of equal ones the lowest id."""
-    if not left.met and len(allowed := left.allowed()):  # else it is void
+    if len(allowed := _allowed(left)):
         logits = result.logits[row][allowed]
         return int(allowed[logits == logits.max()].min())
     return best(result.logits[row]) if result.best is None else int(result.best[row])
@@ -270,7 +275,7 @@ def _best(result: Pass, row: int, left: Opening) -> int:
 def _restrict(logits: FloatArray, openings: Sequence[Opening]) -> None:
     """Of `logits` [n, vocab], in place: what a row's opening does not allow gets -inf."""
     for row, left in zip(logits, openings, strict=True):
-        if not left.met and len(allowed := left.allowed()):  # else it is void
+        if len(allowed := _allowed(left)):
             only = row[allowed]
             row[:] = -np.inf
             row[allowed] = only

@@ -246,7 +246,8 @@ class Stopper:
         line = self.text[self._line_start : at + 1]
         if line.endswith("(") and NESTED.search(line):
             return True
-        return (at - self._line_start) % LOOP_CHECK == 0 and any(starmap(partial(_loops, line), LOOPS))
+        looks = len(line) >= LEAST_LOOP and (at - self._line_start) % LOOP_CHECK == 0
+        return looks and any(starmap(partial(_loops, line), LOOPS))
 
     # The end
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,11 +41,12 @@ def decode(
     The packages that these places are in, some 75 MB, are fetched once; with --files, nothing is.
     """
     with told():
-        from ghostdraft.benchmarks import decode_table
+        from ghostdraft.benchmarks import decode_table, report
 
         drafters, loaded = _drafters(drafter), _measured(model)
         places, digest = _cursors(files, cursors)
-        _show(decode_table.rows(model, loaded, drafters, places, digest, tokens), decode_table.show, as_json)
+        rows = decode_table.rows(model, loaded, drafters, places, digest, tokens)
+        report.put(rows, decode_table.show, as_json)
 
 
 @app.command()
@@ -62,14 +61,14 @@ def replay(
 ) -> None:
     """Type into the server key by key, in real time, and see how soon ghost text comes in the pauses."""
     with told():
-        from ghostdraft.benchmarks import replay_plot, replay_table
+        from ghostdraft.benchmarks import replay_plot, replay_table, report
 
         drafters = _names(drafter)
         if plot is not None and find_spec("matplotlib") is None:
             raise BadInput("The picture needs matplotlib: pip install matplotlib, or leave --plot out.")
         _measured(model)  # else each of the servers would do it in a pause
         rows = _replayed(model, drafters, *_cursors(files, cursors), seed)
-        _show(rows, replay_table.show, as_json)
+        report.put(rows, replay_table.show, as_json)
         if plot is not None:
             replay_plot.draw(rows, plot)
 
@@ -86,13 +85,6 @@ def _replayed(model: str, drafters: list[str], places: list[Cursor], digest: str
         return replay_table.rows(model, contenders, places, scripts, {"seed": seed, "holes_sha256": digest})
     except ServerEnded as error:
         raise BadInput(str(error)) from error
-
-
-def _show(rows: Rows, show: Callable[[Rows], None], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    else:
-        show(rows)
 
 
 def _measured(model: str) -> Loaded:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ghostdraft.completion.blocks import TAB
 from ghostdraft.completion.types import Completion, Snapshot
 from ghostdraft.lsp_server.documents import Document, Point, split_lines
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 AROUND = 3  # lines before and after
 SIGHT = 200  # code points of a line, before the cursor and behind it
-TAB = 4  # columns
 GHOST = "italic cyan"
 STATS = (
     "prompt_tokens",

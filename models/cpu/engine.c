@@ -87,7 +87,7 @@ struct Engine {
   Paused paused;
   Activations from_hidden, from_heads, from_mlp, from_row[MAX_THREADS]; // the last: from_hidden of a single row, a member's own
   float *x, *q, *k, *v;           // [MAX_ROWS][...]
-  float *scratch;                 // [MAX_THREADS][hidden]
+  float *scratch;                 // [threads][hidden]
   int16_t *queries;               // [MAX_ROWS][heads][head_dim]
   float *query_scale;             // [MAX_ROWS][heads]
   float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
@@ -326,7 +326,7 @@ static bool make_buffers(Engine *e) {
   const Config *c = &e->config;
   size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
   size_t cache = cache_row(e, c->layers, 0, 0);
-  e->x = rows_of(c->hidden), e->scratch = room(MAX_THREADS * c->hidden * sizeof(float));
+  e->x = rows_of(c->hidden), e->scratch = room((size_t)c->threads * c->hidden * sizeof(float));
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
   // attention may read slots that were never written, but gives them no weight

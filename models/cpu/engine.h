@@ -50,7 +50,8 @@ const char *const *gd_variants(void);
 // NULL: out of memory, or no such variant.
 Engine *gd_open(const Config *config, const char *variant);
 void gd_close(Engine *engine);
-// n rows behind the kept ones; parents NULL: a line. logits [n_logits][vocab rounded up to 16]. 0; -1 where rows or context do not suffice; -2 where it was interrupted.
+// n rows behind the kept ones; parents NULL: a line. logits [n_logits][vocab rounded up to 16]. 0; -1 where rows or
+// context do not suffice; -2 where it was interrupted.
 int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
                    int32_t n_logits, float *logits);
 // [n][hidden]: the first rows of the last pass behind its last layer.
