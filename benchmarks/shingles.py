@@ -42,13 +42,14 @@ class Shelf:
     """All shingles of some texts, to be asked whether another text shares one."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._sorted = np.unique(np.concatenate([np.zeros(0, np.uint64), *map(shingles, texts)]))
+        self._sorted = np.sort(np.concatenate([np.zeros(0, np.uint64), *map(shingles, texts)]))
 
     def shares_with(self, found: Hashes) -> bool:
         if not len(self._sorted):
             return False
-        at = np.minimum(np.searchsorted(self._sorted, found), len(self._sorted) - 1)
-        return bool((self._sorted[at] == found).any())
+        wanted = np.sort(found)  # neighbours are looked for where the last one was
+        at = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
+        return bool((self._sorted[at] == wanted).any())
 
 
 class Seen:

@@ -20,19 +20,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from ghostdraft.benchmarks.corpus import Corpus, read_packages
 from ghostdraft.benchmarks.holes import Package
 from ghostdraft.benchmarks.report import Bar, deliver, print_table
 from ghostdraft.benchmarks.shingles import Seen, Shelf, shingles
-from ghostdraft.benchmarks.training_files import (
-    complaint,
-    is_test,
-    language_of,
-    path_complaint,
-    text_of,
-    without_notice,
-)
+from ghostdraft.benchmarks.training_files import is_test, language_of, read, without_notice
 from ghostdraft.models import tokenizer
 from ghostdraft.models.disk import disk_errors
 from ghostdraft.models.store import Store
@@ -45,31 +39,35 @@ PACKAGE_BYTES = 800_000  # of one language
 MOST_TESTS = 0.15  # share of a language's bytes
 MOST_ALIKE = 0.5  # share of a file that may stand in files already chosen
 HELD_OUT = 0.02  # share of the files
+Ints = NDArray[np.int32]
 COLUMNS = ("language", "files", "tokens", "MB")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a package that people write; `text` is without its licence's notice."""
+    """A file of a package that people write; `text` is without its licence's notice, `turn` is how many files of the
+    package and language come before it."""
 
     package: Package
     path: str
     language: str
     text: str
+    turn: int
 
     @property
     def part(self) -> str:
         return "heldout" if _chance(self.path) < HELD_OUT else "train"
 
     @property
-    def order(self) -> str:
-        return _order(self.package, self.path)
+    def order(self) -> tuple[int, str]:
+        """Packages take turns, so that a language is full of many."""
+        return self.turn, _order(self.package, self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     source: Source
-    token_ids: Sequence[int]
+    token_ids: Ints
 
 
 def _order(package: Package, path: str) -> str:
@@ -108,26 +106,24 @@ def bench_texts(corpus: Corpus, package: Package) -> Iterator[str]:
 
 def package_sources(corpus: Corpus, package: Package, dropped: Counter[str]) -> Iterator[Source]:
     """In the order of their hashes, until a language has PACKAGE_BYTES."""
-    size = Counter[str]()
+    sizes, turns = Counter[str](), Counter[str]()
     members = corpus.members(package, lambda path: language_of(path) is not None)
     for path, data in sorted(members, key=lambda member: _order(package, member[0])):
-        text, language = text_of(data), language_of(path) or ""
-        reason = path_complaint(path) or ("no UTF-8" if text is None else complaint(text))
-        if not reason and size[language] >= PACKAGE_BYTES:
-            reason = "a large package"
-        if reason or text is None:
-            dropped[str(reason)] += 1
-            continue
-        size[language] += len(text)
-        yield Source(package, path, language, without_notice(text))
+        language = language_of(path) or ""
+        text, reason = read(path, data) if sizes[language] < PACKAGE_BYTES else ("", "a large package")
+        if reason:
+            dropped[reason] += 1
+        else:
+            yield Source(package, path, language, without_notice(text), turns[language])
+            sizes[language] += len(text)
+            turns[language] += 1
 
 
 def sieve(sources: Iterable[Source], shelf: Shelf, dropped: Counter[str]) -> Iterator[Source]:
-    """Those unlike the bench and each other, in the order of their hashes, until a language has LANGUAGE_BYTES."""
+    """Those unlike the bench and each other, packages taking turns, until a language has LANGUAGE_BYTES."""
     languages: dict[str, Share] = {}
     for source in sorted(sources, key=lambda source: source.order):
-        share = languages.setdefault(source.language, Share())
-        reason = share.complaint(source, shelf)
+        reason = languages.setdefault(source.language, Share()).complaint(source, shelf)
         if reason:
             dropped[reason] += 1
         else:
@@ -180,10 +176,10 @@ def write(
     return found
 
 
-def save(stem: Path, documents: Sequence[Sequence[int]]) -> None:
+def save(stem: Path, documents: Sequence[Ints]) -> None:
     """STEM.tokens.npy: int32 [tokens]; STEM.offsets.npy: int64 [documents + 1]."""
     offsets = np.cumsum([0, *map(len, documents)], dtype=np.int64)
-    np.save(f"{stem}.tokens.npy", np.concatenate(documents).astype(np.int32))
+    np.save(f"{stem}.tokens.npy", np.concatenate(documents))
     np.save(f"{stem}.offsets.npy", offsets)
 
 

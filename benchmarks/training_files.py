@@ -38,11 +38,11 @@ _TEST = re.compile(
 )
 _VENDORED = re.compile(
     r"(^|/)(_?vendor(ed|s)?|_?third[_-]?party|3rd[_-]?party|extern(al|als)?|node_modules|bower_components|deps|"
-    r"site-packages|subprojects|contrib|__pycache__)/",
+    r"site-packages|subprojects|__pycache__)/",
     re.IGNORECASE,
 )
 _BUILT = re.compile(
-    r"(^|/)(dist|build|umd|esm\d*|cjs|es\d*|bundles?|fesm\d+|_?generated|gen|snapshots?|locales?|i18n|lang|min|out)/|"
+    r"(^|/)(dist|build|umd|esm\d*|cjs|es\d*|bundles?|fesm\d+|_?generated|gen|snapshots?|locales?|i18n|min|out)/|"
     r"\.d\.[mc]?ts$|[.-](min|bundle|prod|umd|iife|global|generated|gen|pb|pb2|pb2_grpc)\.\w+$|"
     r"(^|/)(zz?_|zz_)[^/]*\.go$|_pb2(_grpc)?\.py$|\.(pb|cc\.inc)\.(go|cc|h)$|(^|/)parsetab\.py$",
     re.IGNORECASE,
@@ -54,14 +54,15 @@ _GENERATED = re.compile(
 )
 _COMPILED = re.compile(
     r"__esModule|__webpack_require__|sourceMappingURL=|_interopRequire|__awaiter|__extends\b|_classCallCheck|"
-    r"@babel/runtime|var __defProp\b|__PURE__"
+    r"@babel/runtime|var __defProp\b"
 )
 _OTHER_LICENCE = re.compile(
     r"General Public License|\bA?L?GPL-?v?[23]|Mozilla Public|\bMPL-?[12]|\bEPL-|Eclipse Public|CDDL|Creative Commons|"
     r"Common Development and Distribution|All rights reserved\.? (This|proprietary)|CONFIDENTIAL|SSPL|Business Source"
 )
 _COMMENT = re.compile(
-    r"\s*(/\*(?:[^*]|\*(?!/))*\*/|(?://[^\n]*(?:\n[ \t]*)?)+|(?:#(?![ \t]*\w+[ \t]*[<\"(]|!?\[)[^\n]*(?:\n|$))+)"
+    r"\s*(/\*(?:[^*]|\*(?!/))*\*/|(?://[^\n]*(?:\n[ \t]*)?)+|"
+    r"(?:#(?!(?:include|define|undef|if|pragma)|!?\[)[^\n]*(?:\n|$))+)"
 )
 _LEGAL = re.compile(r"licen[cs]|copyright|\(c\)|SPDX", re.IGNORECASE)
 
@@ -76,23 +77,21 @@ def is_test(path: str) -> bool:
     return _TEST.search(_inside(path)) is not None
 
 
-def path_complaint(path: str) -> str | None:
-    """Why a file is left out whatever is in it."""
-    if _VENDORED.search(_inside(path)):
-        return "a copy of another project"
-    return "built or generated" if _BUILT.search(_inside(path)) else None
-
-
-def text_of(data: bytes) -> str | None:
-    """With line feeds alone; nothing where it is no UTF-8."""
+def read(path: str, data: bytes) -> tuple[str, str | None]:
+    """The file's text, with line feeds alone, and why it is left out, if it is."""
+    inside = _inside(path)
+    if _VENDORED.search(inside):
+        return "", "a copy of another project"
+    if _BUILT.search(inside):
+        return "", "built or generated"
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        return None
+        return "", "no UTF-8"
+    return text, _complaint(text)
 
 
-def complaint(text: str) -> str | None:
-    """Why a text is left out, if it is."""
+def _complaint(text: str) -> str | None:
     head = text[:HEAD]
     if len(text) not in FILE_BYTES:
         return "too short or too long"
