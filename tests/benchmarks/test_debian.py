@@ -30,9 +30,8 @@ def archive() -> bytes:
     return file.getvalue()
 
 
-DEB = (
-    b"!<arch>\n" + member("debian-binary", b"2.0") + member("control.tar.xz", b"odd") + member("data.tar.xz", archive())
-)
+VERSION = b"!<arch>\n" + member("debian-binary", b"2.0\n")
+DEB = VERSION + member("control.tar.xz", b"odd") + member("data.tar.xz", archive())
 
 
 def package_of(content: bytes, name: str = "a_1.0-1_all.deb") -> Package:
