@@ -39,9 +39,16 @@ def package_of(content: bytes, name: str = "a_1.0-1_all.deb") -> Package:
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """An apt-get that does as the script says."""
+    """An apt-get that has one place and brings what the script brings."""
     folder.mkdir()
-    (folder / "apt-get").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    lines = (
+        "#!/bin/sh",
+        'case "$*" in',
+        "indextargets*) echo http://here stable main; exit;;",
+        "*update) exit;;",
+        "esac",
+    )
+    (folder / "apt-get").write_text("\n".join([*lines, script, ""]), encoding="utf-8")
     (folder / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
@@ -49,7 +56,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("a_1.0-1_all.deb", "--quiet download a=1.0-1"), ("a_1.0.tar.xz", "--quiet --download-only source a=1.0-1")],
+    [("a_1.0-1_all.deb", "--quiet download"), ("a_1.0.tar.xz", "--quiet --download-only --tar-only source")],
 )
 def test_apt_is_asked_for_the_pinned_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
@@ -59,7 +66,11 @@ def test_apt_is_asked_for_the_pinned_version(
     stand_in(tmp_path / "bin", monkeypatch, f'echo "$@" > {tmp_path}/words; cp {tmp_path}/file {name}')
     package, corpus = package_of(content, name), Corpus(tmp_path / "bench")
     corpus.fetch([package])
-    assert (tmp_path / "words").read_text(encoding="utf-8").strip() == words
+    said = (tmp_path / "words").read_text(encoding="utf-8").strip()
+    assert said.startswith(words) and said.endswith(" a=1.0-1")
+    sources = tmp_path / "bench" / "apt" / "sources.list"
+    assert f"-oDir::Etc::sourcelist={sources}" in said
+    assert sources.read_text(encoding="utf-8") == "deb http://here stable main\ndeb-src http://here stable main\n"
     assert corpus.members(package, lambda path: path.endswith(".go")) == [("./usr/share/gocode/src/a/run.go", SOURCE)]
 
 
@@ -79,7 +90,21 @@ def test_what_apt_did_not_bring_is_told(
     corpus = Corpus(tmp_path / "bench")
     with pytest.raises(error, match=told):
         corpus.fetch([package_of(DEB)])
-    assert list(corpus.folder.iterdir()) == []
+    assert [path.name for path in corpus.folder.iterdir()] == ["apt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
+def test_lists_that_did_not_come_are_fetched_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(DEB)
+    stand_in(tmp_path / "bin", monkeypatch, f"cp {tmp_path}/file a_1.0-1_all.deb")
+    whole = (tmp_path / "bin" / "apt-get").read_text(encoding="utf-8")
+    (tmp_path / "bin" / "apt-get").write_text(whole.replace("*update) exit", "*update) exit 100"), encoding="utf-8")
+    package, corpus = package_of(DEB), Corpus(tmp_path / "bench")
+    with pytest.raises(DownloadFailed, match="It said nothing"):
+        corpus.fetch([package])
+    (tmp_path / "bin" / "apt-get").write_text(whole, encoding="utf-8")
+    corpus.fetch([package])
+    assert corpus.path(package).exists()
 
 
 def test_a_machine_without_apt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
