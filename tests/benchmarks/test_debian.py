@@ -67,7 +67,8 @@ def test_apt_is_asked_for_the_pinned_version(
     package, corpus = package_of(content, name), Corpus(tmp_path / "bench")
     corpus.fetch([package])
     said = (tmp_path / "words").read_text(encoding="utf-8").strip()
-    assert said.startswith(words) and said.endswith(" a=1.0-1")
+    assert said.startswith(words)
+    assert said.endswith(" a=1.0-1")
     sources = tmp_path / "bench" / "apt" / "sources.list"
     assert f"-oDir::Etc::sourcelist={sources}" in said
     assert sources.read_text(encoding="utf-8") == "deb http://here stable main\ndeb-src http://here stable main\n"
