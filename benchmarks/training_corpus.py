@@ -114,7 +114,7 @@ def package_sources(corpus: Corpus, package: Package, dropped: Counter[str]) -> 
         if reason:
             dropped[reason] += 1
         else:
-            yield Source(package, path, language, without_notice(text), turns[language])
+            yield Source(package, path, language, text, turns[language])
             sizes[language] += len(text)
             turns[language] += 1
 

@@ -78,7 +78,7 @@ def is_test(path: str) -> bool:
 
 
 def read(path: str, data: bytes) -> tuple[str, str | None]:
-    """The file's text, with line feeds alone, and why it is left out, if it is."""
+    """The file's text, with line feeds alone and no notice, and why it is left out, if it is."""
     inside = _inside(path)
     if _VENDORED.search(inside):
         return "", "a copy of another project"
@@ -88,7 +88,8 @@ def read(path: str, data: bytes) -> tuple[str, str | None]:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         return "", "no UTF-8"
-    return text, _complaint(text)
+    written = without_notice(text)
+    return written, _complaint(text) or (None if len(written) in FILE_BYTES else "too short or too long")
 
 
 def _complaint(text: str) -> str | None:

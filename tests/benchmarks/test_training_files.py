@@ -48,6 +48,7 @@ def test_line_breaks_and_byte_order_marks_are_one() -> None:
         ("a/b.js", CODE.encode() + b'Object.defineProperty(exports, "__esModule")', "built or generated"),
         ("a/b.py", CODE.encode() + b"\xff", "no UTF-8"),
         ("a/b.py", b"x = 1\n", "too short or too long"),
+        ("a/b.py", b"# Copyright\n" * 40, "too short or too long"),
         ("a/b.py", b"x = call(one)\n" * FILE_BYTES.stop, "too short or too long"),
         ("a/b.py", CODE.encode() + b"x" * 401, "overlong lines"),
         ("a/b.c", b"/* GNU General Public License */\n" + CODE.encode(), "another licence"),
