@@ -121,11 +121,6 @@ typedef struct { // what a tile of rows is multiplied with: some groups of a blo
   int from, to;
 } NAME(Span);
 
-// A share of the weights of the span after this one is asked for ahead of its use.
-static inline INLINE void NAME(ask_ahead)(const Block *w, const uint8_t *group, int turn) {
-  for (int line = 0; turn && line < w->stride; line += 64) _mm_prefetch((const char *)group + SPAN * w->stride + line, _MM_HINT_T0);
-}
-
 static inline INLINE NAME(Sums) NAME(products)(const uint8_t *quants, const Activations *x, int row, int g, int bits, int form, int part, int R) {
   const int8_t *q = QUANTS(x, row, g);
   if (bits == 8) return NAME(dot8)(quants, q, R);
@@ -146,7 +141,7 @@ static inline INLINE void NAME(tile)(const NAME(Span) *span, const Activations *
     const NAME(Unpacked) *unpacked = span->unpacked + (g - span->from);
     const uint8_t *group = w->data + (size_t)g * w->stride, *quants = form == bits ? group : (const uint8_t *)unpacked->quants;
     const float *x_scale = &SCALE(x, row, g), *x_sum = &SCALED_SUM(x, row, g);
-    NAME(ask_ahead)(w, group, g >= first && g < last);
+    if (g >= first && g < last) ask_ahead(w, group, bits);
     for (int part = 0; part < parts_of(bits); part++) {
       NAME(Sums) sums = NAME(products)(quants, x, row, g, bits, form, part, R);
       const NAME(Factors) factors = form == bits ? NAME(factors)(w, group, part, minima) : unpacked->part[part];

@@ -11,38 +11,44 @@ static inline INLINE WF NAME(scales)(const Block *w, const uint8_t *scales, int 
 
 #include "column.h"
 
+// Of eight values, four beside each other and four more beside each other, the one of row i.
+#define OF_ROW(fours, i) (fours)[(i) / 4][(i) % 4]
+
 // sum[i] += the products of one group's column groups [from, to).
 static inline INLINE void NAME(dot)(const uint8_t *group, const int8_t *const *q, W *sum, int bits, int from, int to, int R) {
   UNROLL(8) for (int j = from; j < to; j++) {
     W column = NAME(column)(group, bits, j);
-    for (int i = 0; i < R; i++) sum[i] = w_dot(sum[i], column, w_set32(*(const int32_t *)(q[i] + j * 4)));
+    for (int i = 0; i < R; i++) sum[i] = w_dot(sum[i], column, w_set32(*(const int32_t *)(q[i / 4] + i % 4 * GROUP + j * 4)));
   }
 }
 
+// Of rows from `row` on, which is a multiple of 4. The first rows' weights are asked for ahead of their use.
 static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int row, int from, int to, float *y, int stride, int bits, int minima, int R) {
   enum { PARTS = BLOCK / LANES };
-  const int halves = parts_of(bits);
+  const int halves = parts_of(bits), zero = minima ? 0 : 1 << (bits - 1);
   WF total[PARTS][TILE_ROWS];
   for (int p = 0; p < PARTS; p++)
     for (int i = 0; i < R; i++) total[p][i] = w_load_floats(y + (size_t)(row + i) * stride + p * LANES);
   for (int g = from; g < to; g++) {
     const uint8_t *group = w->data + (size_t)g * w->stride;
-    const int8_t *q[TILE_ROWS];
-    for (int i = 0; i < R; i++) q[i] = QUANTS(x, row + i, g);
+    const size_t at = PLACE(x, row, g), next = at + 4 * (size_t)x->groups;
+    const int8_t *const q[2] = {x->q + at * GROUP, x->q + next * GROUP};
+    const float *const scale_of[2] = {x->scale + at, x->scale + next}, *const sum_of[2] = {x->scaled_sum + at, x->scaled_sum + next};
+    if (row == 0) ask_ahead(w, group, bits);
     for (int p = 0; p < PARTS; p++)
       for (int half = 0; half < halves; half++) {
+        const int32_t *all = halves == 1 ? x->sum32 : &SUM16(x, 0, 0, half), *const sums[2] = {all + at, all + next};
         W sum[TILE_ROWS];
-        for (int i = 0; i < R; i++)
-          sum[i] = w_set32(-w->zero * (halves == 1 ? SUM32(x, row + i, g) : SUM16(x, row + i, g, half)));
+        for (int i = 0; i < R; i++) sum[i] = w_set32(zero ? -zero * OF_ROW(sums, i) : 0);
         NAME(dot)(group + p * LANES * 4, q, sum, bits, half * 4, half * 4 + 8 / halves, R);
         WF scale = NAME(scales)(w, group + w->scales_at, p, half);
         for (int i = 0; i < R; i++)
-          total[p][i] = w_fma(w_to_float(sum[i]), w_multiply(scale, w_set(SCALE(x, row + i, g))), total[p][i]);
+          total[p][i] = w_fma(w_to_float(sum[i]), w_multiply(scale, w_set(OF_ROW(scale_of, i))), total[p][i]);
       }
     if (!minima) continue;
     for (int p = 0; p < PARTS; p++) {
       WF minimum = NAME(scales)(w, group + w->minima_at, p, 0);
-      for (int i = 0; i < R; i++) total[p][i] = w_fma(minimum, w_set(SCALED_SUM(x, row + i, g)), total[p][i]);
+      for (int i = 0; i < R; i++) total[p][i] = w_fma(minimum, w_set(OF_ROW(sum_of, i)), total[p][i]);
     }
   }
   for (int p = 0; p < PARTS; p++)
@@ -51,6 +57,7 @@ static inline INLINE void NAME(tile)(const Block *w, const Activations *x, int r
 
 #include "rows.h"
 
+#undef OF_ROW
 #undef TILE_ROWS
 #undef WF
 #undef w_set32

@@ -11,16 +11,20 @@
 #define INLINE __attribute__((always_inline))
 #define LOG2_E 1.44269504f
 enum { ATTEND_ROWS = 4, ATTEND_HEADS = 8 }; // that go through the keys together
-enum { WIDE = 16, ABREAST = 5 }; // keys, or numbers of values, and queries whose sums are kept in registers
+enum { WIDE = 16 };                    // keys, or numbers of values, whose sums are kept in registers
+#define ABREAST (LANES == WIDE ? 8 : 5) // for as many queries as there are registers
 
 // `run` for as many queries as are left, up to ABREAST, compiled for each number of them.
-#define OF_QUERIES(left, run, ...)         \
-  switch (left) {                          \
-  case 1: run(__VA_ARGS__, 1); break;      \
-  case 2: run(__VA_ARGS__, 2); break;      \
-  case 3: run(__VA_ARGS__, 3); break;      \
-  case 4: run(__VA_ARGS__, 4); break;      \
-  default: run(__VA_ARGS__, ABREAST);      \
+#define OF_QUERIES(left, run, ...)             \
+  switch ((left) < ABREAST ? (left) : ABREAST) { \
+  case 1: run(__VA_ARGS__, 1); break;          \
+  case 2: run(__VA_ARGS__, 2); break;          \
+  case 3: run(__VA_ARGS__, 3); break;          \
+  case 4: run(__VA_ARGS__, 4); break;          \
+  case 5: run(__VA_ARGS__, 5); break;          \
+  case 6: run(__VA_ARGS__, 6 < ABREAST ? 6 : ABREAST); break; \
+  case 7: run(__VA_ARGS__, 7 < ABREAST ? 7 : ABREAST); break; \
+  default: run(__VA_ARGS__, ABREAST);          \
   }
 
 // Attention goes in integers of 16 bits, with a scale a head and row. Of this many products the sum always fits 32 bits.
@@ -105,6 +109,11 @@ static inline Block block_of(const Matrix *w, int index) {
   int scales = w->multiples ? BLOCK * (2 + GROUP / w->scale_columns) : BLOCK * 2, stride = quants + scales + (w->zero ? 0 : scales);
   return (Block){w->data + (size_t)index * groups * stride, groups, stride, quants, w->zero ? 0 : quants + scales,
                  w->bits, w->zero, w->scale_columns, w->multiples};
+}
+
+// The group that comes SPAN groups later; its scales take less than 128 bytes.
+static inline INLINE void ask_ahead(const Block *w, const uint8_t *group, int bits) {
+  for (int line = 0; line < bits + 2; line++) __builtin_prefetch(group + SPAN * w->stride + line * 64);
 }
 
 static inline float half_to_float(half_t h) {
