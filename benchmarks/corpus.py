@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
 
-from ghostdraft.benchmarks import npm
+from ghostdraft.benchmarks import debian, npm
 from ghostdraft.benchmarks.holes import Cursor, Hole, Package, cut
 from ghostdraft.models import package_index, pip_settings, transfer
 from ghostdraft.models.disk import disk_errors
@@ -64,16 +64,15 @@ class Corpus:
 
     def members(self, package: Package, wanted: Callable[[str], bool]) -> list[tuple[str, bytes]]:
         """Path and contents of the files with a wanted path, in the order of the paths."""
-        read = _zip_members if package.artefact.endswith((".whl", ".zip")) else _tar_members
         with self.path(package).open("rb") as file:
-            return sorted(read(file, wanted))
+            return sorted(_reader(package)(file, wanted))
 
     def path(self, package: Package) -> Path:
         return self.folder / f"{package.sha256[:12]}-{package.artefact}"
 
     def _bring(self, http: transfer.Http, package: Package) -> None:
         try:
-            transfer.download(http, _url(http, package), self.path(package), lambda _done: None, sha256=package.sha256)
+            _download(http, package, self.path(package))
         except (DownloadFailed, WeightsCorrupt) as error:
             raise type(error)(f"{package.artefact}, which the bench needs, could not be fetched. {error}") from error
 
@@ -85,17 +84,30 @@ class Corpus:
         return found[0][1].decode()
 
 
-def read_packages() -> list[tuple[str, Package]]:
-    """The lines of packages.txt: the language a package was taken for, and the package."""
-    text = files("ghostdraft.benchmarks").joinpath("packages.txt").read_text(encoding="utf-8")
+def read_packages(name: str = "packages.txt") -> list[tuple[str, Package]]:
+    """The lines of a list: the language a package was taken for, and the package."""
+    text = files("ghostdraft.benchmarks").joinpath(name).read_text(encoding="utf-8")
     rows = (line.split(maxsplit=6) for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return [(language, Package(*fields)) for language, *fields in rows]
+
+
+def _download(http: transfer.Http, package: Package, target: Path) -> None:
+    if package.registry == "debian":
+        debian.download(package, target)
+    else:
+        transfer.download(http, _url(http, package), target, lambda _done: None, sha256=package.sha256)
 
 
 def _url(http: transfer.Http, package: Package) -> str:
     if package.registry == "npm":
         return npm.artefact_url(package.name, package.artefact)
     return package_index.find_file(http, package.name, package.version, package.artefact).url
+
+
+def _reader(package: Package) -> Callable[[BinaryIO, Callable[[str], bool]], Iterator[tuple[str, bytes]]]:
+    if package.artefact.endswith(".deb"):
+        return lambda file, wanted: _tar_members(debian.data_archive(file), wanted)
+    return _zip_members if package.artefact.endswith((".whl", ".zip")) else _tar_members
 
 
 def _zip_members(file: BinaryIO, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:

@@ -58,7 +58,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A pinned package: `artefact` is the file that its registry ("pypi" or "npm") serves, `sha256` its checksum."""
+    """A pinned package: `artefact` is the file that its registry ("pypi", "npm" or "debian") serves, `sha256` is that
+    file's checksum."""
 
     registry: str
     name: str
