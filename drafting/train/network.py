@@ -43,7 +43,8 @@ class Block(nn.Module):
         """x: (B, T, hidden); cos, sin: (T, 32)."""
         x = x + self.o(self._attention(self.qkv(self.attention_norm(x)), cos, sin))
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        mixed: torch.Tensor = self.down(F.silu(gate) * up)
+        return x + mixed
 
     def _attention(self, qkv: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         batch, length, _ = qkv.shape
@@ -74,6 +75,8 @@ class Trunk(nn.Module):
 class DraftNetwork(nn.Module):
     """A draft model. `embedding` [vocab, width]: the target's, frozen."""
 
+    embedding: torch.Tensor
+
     def __init__(self, sizes: Sizes, embedding: torch.Tensor, draft_vocab: int) -> None:
         super().__init__()
         self.register_buffer("embedding", embedding, persistent=False)
@@ -83,14 +86,17 @@ class DraftNetwork(nn.Module):
 
     def hidden(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(B, T) -> (B, T, hidden), behind the final norm."""
-        return self.trunk.final_norm(self.trunk(self.projection(F.embedding(token_ids, self.embedding))))
+        states: torch.Tensor = self.trunk(self.projection(F.embedding(token_ids, self.embedding)))
+        return F.rms_norm(states, states.shape[-1:], self.trunk.final_norm.weight, EPS)
 
 
 class EagleNetwork(nn.Module):
-    """One layer over the target's hidden states and the token that came of each: it guesses the next state, of which the
-    target's own head then tells the token. Behind the first guess its own states stand for the target's.
+    """One layer over the target's hidden states and the token that came of each: it guesses the next state, of which
+    the target's own head then tells the token. Behind the first guess its own states stand for the target's.
     Y. Li et al. 2024 (arXiv:2401.15077).
     """
+
+    embedding: torch.Tensor
 
     def __init__(self, sizes: Sizes, embedding: torch.Tensor) -> None:
         super().__init__()
@@ -101,11 +107,12 @@ class EagleNetwork(nn.Module):
 
     def forward(self, states: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
         """States (B, T, hidden) and the tokens (B, T) that followed them -> the next states."""
-        return self.trunk(self.state(states) + self.projection(F.embedding(token_ids, self.embedding)))
+        guessed: torch.Tensor = self.trunk(self.state(states) + self.projection(F.embedding(token_ids, self.embedding)))
+        return guessed
 
 
 class MedusaHeads(nn.Module):
-    """From one state of the target, behind its final norm, those of the tokens after the next: head i's is i further on.
+    """From one state of the target, behind its final norm, those of the tokens after the next: head i's is i on.
     T. Cai et al. 2024 (arXiv:2401.10774).
     """
 
@@ -118,8 +125,8 @@ class MedusaHeads(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """(B, T, hidden) -> (B, T, heads, hidden)"""
-        steps = F.silu(self.inner(states)).unflatten(-1, (self.heads, -1))
-        return states.unsqueeze(-2) + steps
+        steps: torch.Tensor = self.inner(states).unflatten(-1, (self.heads, -1))
+        return states.unsqueeze(-2) + F.silu(steps)
 
 
 def rope(length: int) -> tuple[torch.Tensor, torch.Tensor]:

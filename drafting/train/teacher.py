@@ -1,5 +1,5 @@
-"""What the target says of training sequences, read once and kept in a file: its hidden states, from which its head tells
-the chances of every token.
+"""What the target says of training sequences, read once and kept in files: its hidden states, from which its head
+tells the chances of every token.
 
 Goes on where it was left; any LanguageModel that tells hidden states can teach. Knows nothing of networks.
 """

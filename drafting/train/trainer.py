@@ -105,6 +105,6 @@ def rate_share(step: int, steps: int) -> float:
 def _optimizers(network: nn.Module) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
     """Muon for what multiplies hidden states within the blocks; embeddings, heads and norms are no such thing."""
     inner = [p for name, p in network.named_parameters() if p.ndim == 2 and ".blocks." in name]
-    rest = [p for name, p in network.named_parameters() if p.ndim != 2 or not ".blocks." in name]
+    rest = [p for name, p in network.named_parameters() if p.ndim != 2 or ".blocks." not in name]
     muon = torch.optim.Muon(inner, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95)
     return muon, torch.optim.AdamW(rest, lr=VECTOR_RATE, betas=(0.9, 0.95), weight_decay=0.0)

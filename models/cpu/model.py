@@ -104,6 +104,7 @@ def default_threads() -> int:
 
 class CpuModel:
     """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
+    `beside`: a model whose threads run this one too, never both at once; it stays open as long as this one is there.
 
     A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
@@ -120,8 +121,8 @@ class CpuModel:
         if not is_current(path):
             raise WeightsCorrupt(f"{path} is cut off or of another version.")
         self._engine = _engine()
-        self.variant = beside.variant if beside else chosen_variant(variant)
-        self.threads = beside.threads if beside else min(threads or default_threads(), MAX_THREADS)
+        self.variant: str = beside.variant if beside else chosen_variant(variant)
+        self.threads: int = beside.threads if beside else min(threads or default_threads(), MAX_THREADS)
         self._beside = beside  # kept open as long as this
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
@@ -162,10 +163,11 @@ class CpuModel:
         tree = None if parents is None else np.asarray(parents, np.int32)
         added = None if inputs is None else np.ascontiguousarray(inputs, np.float32)
         self._parents = ()
-        self._check(tokens, rows, tree, added)
+        depth = self._shape.layers if layers is None else layers
+        self._check(tokens, rows, tree, added, depth)
         status = self._engine.gd_forward(
             self._handle, tokens.ctypes.data, _address(tree), _address(added), len(tokens), rows.ctypes.data, len(rows),
-            self._shape.layers if layers is None else layers, self._logits.ctypes.data,
+            depth, self._logits.ctypes.data,
         )  # fmt: skip
         if status == INTERRUPTED:
             raise Interrupted
@@ -214,7 +216,9 @@ class CpuModel:
         if getattr(self, "_handle", None):
             self.close()
 
-    def _check(self, tokens: IntArray, rows: IntArray, parents: IntArray | None, inputs: FloatArray | None) -> None:
+    def _check(
+        self, tokens: IntArray, rows: IntArray, parents: IntArray | None, inputs: FloatArray | None, layers: int
+    ) -> None:
         n = len(tokens)
         if not 1 <= n <= MAX_ROWS or n > self._context - self.length:
             raise ValueError(f"{n} rows do not fit: at most {MAX_ROWS} a pass, {self._context - self.length} left")
@@ -224,6 +228,8 @@ class CpuModel:
             raise ValueError(f"logits of rows {rows.tolist()} of {n} asked for")
         if parents is not None and len(parents) != n:
             raise ValueError(f"{len(parents)} parents for {n} rows")
+        if not 0 <= layers <= self._shape.layers:
+            raise ValueError(f"a pass through {layers} layers of {self._shape.layers}")
         if inputs is not None and inputs.shape != (n, self._shape.hidden):
             raise ValueError(f"inputs of shape {inputs.shape} for {n} rows of {self._shape.hidden}")
 

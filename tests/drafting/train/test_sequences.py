@@ -18,7 +18,9 @@ def documents(*sizes: int) -> Documents:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(1, 30), st.data())
-def test_a_window_stays_within_its_document_where_there_is_room(sizes: list[int], length: int, data: st.DataObject) -> None:
+def test_a_window_stays_within_its_document_where_there_is_room(
+    sizes: list[int], length: int, data: st.DataObject
+) -> None:
     corpus = documents(*sizes)
     at = data.draw(st.integers(0, len(corpus.tokens) - 1))
     window = corpus.window(at, length)
