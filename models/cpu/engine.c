@@ -65,7 +65,8 @@ typedef struct { // 16 output rows of a matrix
 
 typedef struct {
   const int32_t *tokens, *parents, *logit_rows;
-  int32_t n, n_logits;
+  const float *inputs; // [n][hidden], added to the embeddings; NULL: none
+  int32_t n, n_logits, layers;
   float *logits;
 } Request;
 
@@ -83,7 +84,8 @@ typedef struct Variant {
 struct Engine {
   Config config;
   const Variant *variant;
-  Team team;
+  Team *team, own_team; // that of another engine, or its own
+  struct Engine *owner;  // of the team
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
@@ -366,18 +368,21 @@ static void free_buffers(Engine *e) {
   free(e);
 }
 
-Engine *gd_open(const Config *config, const char *variant) {
+Engine *gd_open(const Config *config, const char *variant, Engine *beside) {
   Engine *e = calloc(1, sizeof *e);
   if (!e) return NULL;
   e->config = *config;
   e->variant = variant_named(variant);
   if (!e->variant || !make_buffers(e)) return free_buffers(e), NULL;
-  team_start(&e->team, config->threads, e->variant->run, e);
+  e->owner = beside ? beside->owner : e;
+  e->team = &e->owner->own_team;
+  if (!beside) team_start(e->team, config->threads, e->variant->run, e);
   return e;
 }
 
 void gd_close(Engine *e) {
-  team_end(&e->team);
+  if (e->owner == e) team_end(e->team);
+  else team_leave(e->team, e, e->owner);
   free_buffers(e);
 }
 
@@ -395,22 +400,22 @@ static bool goes_on(const Engine *e, const int32_t *tokens, const int32_t *paren
   return e->paused.layer && !parents && n == e->paused.n && memcmp(tokens, e->paused.tokens, n * sizeof *tokens) == 0;
 }
 
-static void pause(Engine *e, const int32_t *tokens, const int32_t *parents, int n) {
-  e->paused.layer = parents ? 0 : e->layer;
+static void pause(Engine *e, const int32_t *tokens, const int32_t *parents, const float *inputs, int n) {
+  e->paused.layer = parents || inputs ? 0 : e->layer;
   e->paused.n = n;
   memcpy(e->paused.tokens, tokens, n * sizeof *tokens);
 }
 
-int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
-                   int32_t n_logits, float *logits) {
+int32_t gd_forward(Engine *e, const int32_t *tokens, const int32_t *parents, const float *inputs, int32_t n,
+                   const int32_t *logit_rows, int32_t n_logits, int32_t layers, float *logits) {
   if (n < 1 || n > MAX_ROWS || n_logits > n || e->length + n > e->config.context || !place_rows(e, parents, n)) return -1;
-  unsigned generation = team_open(&e->team);
-  e->request = (Request){tokens, parents, logit_rows, n, n_logits, logits};
-  e->first_layer = goes_on(e, tokens, parents, n) ? e->paused.layer : 0;
+  unsigned generation = team_open(e->team);
+  e->request = (Request){tokens, parents, logit_rows, inputs, n, n_logits, layers, logits};
+  e->first_layer = !inputs && goes_on(e, tokens, parents, n) && e->paused.layer < layers ? e->paused.layer : 0;
   atomic_store(&e->ended, false);
   atomic_store(&e->interrupted, false);
-  team_run(&e->team, generation);
-  if (atomic_load(&e->ended)) return pause(e, tokens, parents, n), -2;
+  team_run(e->team, generation, e);
+  if (atomic_load(&e->ended)) return pause(e, tokens, parents, inputs, n), -2;
   e->paused.layer = 0;
   return 0;
 }

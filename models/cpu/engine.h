@@ -40,21 +40,23 @@ typedef struct {
   const float *rope; // [context][cos, sin][head_dim / 2]
   const float *final_norm;
   const Layer *layer;
-  Matrix embedding, head;
+  Matrix embedding, head; // the former absent: inputs stand for tokens
 } Config;
 
 typedef struct Engine Engine;
 
 // The variants compiled in that this machine runs, best first, as a 0-terminated list of names.
 const char *const *gd_variants(void);
-// NULL: out of memory, or no such variant.
-Engine *gd_open(const Config *config, const char *variant);
+// NULL: out of memory, or no such variant. `beside`: an engine whose threads run this one too, never both at once, with as
+// many threads and the same variant; whoever opened them is closed last. NULL: it gets its own.
+Engine *gd_open(const Config *config, const char *variant, Engine *beside);
 void gd_close(Engine *engine);
-// n rows behind the kept ones; parents NULL: a line. logits [n_logits][vocab rounded up to 16]. 0; -1 where rows or
-// context do not suffice; -2 where it was interrupted.
-int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, int32_t n, const int32_t *logit_rows,
-                   int32_t n_logits, float *logits);
-// [n][hidden]: the first rows of the last pass behind its last layer.
+// n rows behind the kept ones, through the first `layers`; parents NULL: a line. inputs [n][hidden] are added to the
+// tokens' embeddings, or take their place where the model has none; NULL: none. logits [n_logits][head's rows, rounded up
+// to 16]. 0; -1 where rows or context do not suffice; -2 where it was interrupted.
+int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, const float *inputs, int32_t n,
+                   const int32_t *logit_rows, int32_t n_logits, int32_t layers, float *logits);
+// [n][hidden]: the first rows of the last pass behind the last layer that it ran.
 void gd_hidden(const Engine *engine, int32_t n, float *hidden);
 void gd_keep(Engine *engine, const int32_t *rows, int32_t n);
 // From any thread: ends the running pass before its next layer. The same tokens in a line behind the same kept ones then

@@ -444,7 +444,7 @@ static void NAME(attend_rows)(Engine *e, Member *me, int layer, int m) {
 // Whoever has the phase's first unit decides for all.
 static void NAME(look_for_end)(Engine *e, int next) {
   e->layer = next;
-  if (next < e->config.layers) atomic_store(&e->ended, atomic_load(&e->interrupted));
+  if (next < e->request.layers) atomic_store(&e->ended, atomic_load(&e->interrupted));
 }
 
 static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
@@ -460,13 +460,23 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   });
 }
 
+// The residual stream of a row, as the first layer takes it.
+static void NAME(begin_row)(Engine *e, int row) {
+  const Config *c = &e->config;
+  const Request *r = &e->request;
+  float *x = e->x + (size_t)row * c->hidden;
+  if (c->embedding.data) embed(&c->embedding, r->tokens[row], x, c->hidden);
+  else memset(x, 0, c->hidden * sizeof *x);
+  for (int i = 0; r->inputs && i < c->hidden; i++) x[i] += r->inputs[(size_t)row * c->hidden + i];
+}
+
 // A member that comes late may read the next pass's request and flags: `team_open` came before them, so it gets no units.
 static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  if (e->first_layer == 0) PHASE(me, r->n, i, embed(&c->embedding, r->tokens[i], e->x + (size_t)i * c->hidden, c->hidden));
-  for (int layer = e->first_layer; layer < c->layers; layer++) {
+  if (e->first_layer == 0) PHASE(me, r->n, i, NAME(begin_row)(e, i));
+  for (int layer = e->first_layer; layer < r->layers; layer++) {
     NAME(run_layer)(e, me, layer, r->n);
     if (atomic_load(&e->ended)) return;
   }

@@ -73,9 +73,9 @@ class _Config(ctypes.Structure):
 def _engine() -> ctypes.CDLL:
     engine = library()
     engine.gd_variants.restype = POINTER(c_char_p)
-    engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p), c_void_p
+    engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p, c_void_p), c_void_p
     engine.gd_close.argtypes, engine.gd_close.restype = (c_void_p,), None
-    engine.gd_forward.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p)
+    engine.gd_forward.argtypes = (*[c_void_p] * 4, c_int32, c_void_p, c_int32, c_int32, c_void_p)
     engine.gd_hidden.argtypes, engine.gd_hidden.restype = (c_void_p, c_int32, c_void_p), None
     engine.gd_interrupt.argtypes, engine.gd_interrupt.restype = (c_void_p,), None
     engine.gd_keep.argtypes, engine.gd_keep.restype = (c_void_p, c_void_p, c_int32), None
@@ -104,20 +104,29 @@ def default_threads() -> int:
 
 class CpuModel:
     """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
+    `beside`: a model whose threads run this one too, never both at once; it stays open as long as this one is there.
 
     A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
     """
 
-    def __init__(self, path: Path, context: int, threads: int | None = None, variant: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        context: int,
+        threads: int | None = None,
+        variant: str | None = None,
+        beside: CpuModel | None = None,
+    ) -> None:
         if not is_current(path):
             raise WeightsCorrupt(f"{path} is cut off or of another version.")
         self._engine = _engine()
-        self.variant = chosen_variant(variant)
-        self.threads = min(threads or default_threads(), MAX_THREADS)
+        self.variant: str = beside.variant if beside else chosen_variant(variant)
+        self.threads: int = beside.threads if beside else min(threads or default_threads(), MAX_THREADS)
+        self._beside = beside  # kept open as long as this
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
-        self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._shape.vocab // 16) * 16), np.float32)
+        self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._weights.outputs // 16) * 16), np.float32)
         self._parents: Sequence[int] = ()  # of the last pass
         self._handle = self._open()
 
@@ -138,23 +147,34 @@ class CpuModel:
         return MAX_ROWS
 
     def forward(
-        self, token_ids: Sequence[int] | IntArray, logit_rows: Sequence[int] = (), parents: Sequence[int] | None = None
+        self,
+        token_ids: Sequence[int] | IntArray,
+        logit_rows: Sequence[int] = (),
+        parents: Sequence[int] | None = None,
+        inputs: FloatArray | None = None,
+        layers: int | None = None,
     ) -> Pass:
-        """See `LanguageModel.forward`. What it gives is valid until the next pass."""
+        """See `LanguageModel.forward`. What it gives is valid until the next pass.
+
+        `inputs` [n, hidden] are added to the embeddings of the tokens, which count for nothing in a model without any;
+        `layers`: through the first so many only. A later row must not stand on rows that fewer layers ran.
+        """
         tokens, rows = np.asarray(token_ids, np.int32), np.asarray(logit_rows, np.int32)
         tree = None if parents is None else np.asarray(parents, np.int32)
+        added = None if inputs is None else np.ascontiguousarray(inputs, np.float32)
         self._parents = ()
-        self._check(tokens, rows, tree)
+        depth = self._shape.layers if layers is None else layers
+        self._check(tokens, rows, tree, added, depth)
         status = self._engine.gd_forward(
-            self._handle, tokens.ctypes.data, None if tree is None else tree.ctypes.data, len(tokens),
-            rows.ctypes.data, len(rows), self._logits.ctypes.data,
+            self._handle, tokens.ctypes.data, _address(tree), _address(added), len(tokens), rows.ctypes.data, len(rows),
+            depth, self._logits.ctypes.data,
         )  # fmt: skip
         if status == INTERRUPTED:
             raise Interrupted
         if status != 0:
             raise ValueError("a row's parent must stand before it")
         self._parents = range(-1, len(tokens) - 1) if parents is None else parents
-        return Pass(self._logits[: len(rows), : self._shape.vocab], partial(self._hidden, len(tokens)))
+        return Pass(self._logits[: len(rows), : self._weights.outputs], partial(self._hidden, len(tokens)))
 
     def _hidden(self, rows: int) -> FloatArray:
         """Of the last pass."""
@@ -196,7 +216,9 @@ class CpuModel:
         if getattr(self, "_handle", None):
             self.close()
 
-    def _check(self, tokens: IntArray, rows: IntArray, parents: IntArray | None) -> None:
+    def _check(
+        self, tokens: IntArray, rows: IntArray, parents: IntArray | None, inputs: FloatArray | None, layers: int
+    ) -> None:
         n = len(tokens)
         if not 1 <= n <= MAX_ROWS or n > self._context - self.length:
             raise ValueError(f"{n} rows do not fit: at most {MAX_ROWS} a pass, {self._context - self.length} left")
@@ -206,10 +228,15 @@ class CpuModel:
             raise ValueError(f"logits of rows {rows.tolist()} of {n} asked for")
         if parents is not None and len(parents) != n:
             raise ValueError(f"{len(parents)} parents for {n} rows")
+        if not 0 <= layers <= self._shape.layers:
+            raise ValueError(f"a pass through {layers} layers of {self._shape.layers}")
+        if inputs is not None and inputs.shape != (n, self._shape.hidden):
+            raise ValueError(f"inputs of shape {inputs.shape} for {n} rows of {self._shape.hidden}")
 
     def _open(self) -> int:
         config = self._weights.config(self._context, self.threads)
-        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode())
+        beside = self._beside._handle if self._beside else None
+        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode(), beside)
         if not handle:
             raise EngineUnavailable(f"No memory for a context of {self._context} tokens. Close something, or use less.")
         return int(handle)
@@ -234,15 +261,24 @@ class _Weights:
             self._map.madvise(mmap.MADV_WILLNEED)
         self._address = np.frombuffer(self._map, np.uint8).ctypes.data + self._start
 
+    @property
+    def outputs(self) -> int:
+        """How many logits a row has."""
+        return self._tensors[self._head].rows
+
+    @property
+    def _head(self) -> str:
+        return "embedding.weight" if self.shape.tied else "head.weight"
+
     def config(self, context: int, threads: int) -> _Config:
         shape = self.shape
         self._rope = _rope(context, shape)
         self._layers = (_Layer * shape.layers)(*(self._layer(index) for index in range(shape.layers)))
-        embedding = self._matrix("embedding.weight")
+        embedding = self._matrix("embedding.weight") if "embedding.weight" in self._tensors else _Matrix()
         return _Config(
             shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.mlp, shape.vocab,
             context, threads, shape.rms_eps, self._rope.ctypes.data, self._at("final_norm.weight"), self._layers,
-            embedding, embedding if shape.tied else self._matrix("head.weight"),
+            embedding, self._matrix(self._head),
         )  # fmt: skip
 
     def _layer(self, index: int) -> _Layer:
@@ -268,6 +304,10 @@ class _Weights:
 
     def _place(self, tensor: Tensor) -> int:
         return self._address + tensor.offset
+
+
+def _address(array: IntArray | FloatArray | None) -> int | None:
+    return None if array is None else array.ctypes.data
 
 
 def _pages(count: int) -> Bytes:

@@ -22,7 +22,8 @@ struct Member {
 struct Team {
   int size, sleepers;
   Job job;
-  void *context;
+  _Atomic(void *) context; // of the last job
+  atomic_int inside;       // members that may look at one
   _Alignas(64) atomic_uint generation; // counts jobs; 0: the end
   _Alignas(64) atomic_ullong ticket;   // phase << 32 | its next unit
   _Alignas(64) atomic_int done;        // units of the phase
@@ -103,7 +104,9 @@ static unsigned next_generation(Team *team, unsigned seen) {
 
 static void team_join(Team *team, Member *me, unsigned generation) {
   me->phase = generation << PHASE_BITS;
-  team->job(team->context, me);
+  atomic_fetch_add(&team->inside, 1);
+  team->job(atomic_load(&team->context), me);
+  atomic_fetch_sub(&team->inside, 1);
 }
 
 static void *team_member(void *argument) {
@@ -129,10 +132,18 @@ static unsigned team_open(Team *team) {
   return generation;
 }
 
-// Runs the job that was opened and returns when its last phase is over; members may still be passing over its phases.
-static void team_run(Team *team, unsigned generation) {
+// Runs the job that was opened on `context` and returns when its last phase is over; members may still be passing over its
+// phases.
+static void team_run(Team *team, unsigned generation, void *context) {
+  atomic_store(&team->context, context);
   team_announce(team, generation);
   team_join(team, &team->member[0], generation);
+}
+
+// Returns when no member looks at `context` any more, nor ever will; `other` is there in its place.
+static void team_leave(Team *team, void *context, void *other) {
+  if (atomic_load(&team->context) == context) atomic_store(&team->context, other);
+  while (atomic_load(&team->inside)) sched_yield();
 }
 
 static void team_end(Team *team) {
@@ -147,7 +158,7 @@ static void team_start(Team *team, int size, Job job, void *context) {
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->wake, NULL);
   team->job = job;
-  team->context = context;
+  atomic_store(&team->context, context);
   atomic_store(&team->generation, 1);
   team->member[0] = (Member){.team = team};
   for (team->size = 1; team->size < size; team->size++) {

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,60 @@ def test_a_full_cache_says_so(model: CpuModel) -> None:
         model.forward([1])
     with pytest.raises(ValueError, match="truncate"):
         model.truncate(CONTEXT + 1)
+
+
+# ---- for drafts: fewer layers, states of others, threads of others
+
+
+@every_shape
+def test_states_that_are_given_are_added_to_the_embeddings(model: CpuModel) -> None:
+    model.truncate(0)
+    embedded = model.forward(tokens(9), layers=0).hidden
+    given_ones = np.random.default_rng(0).normal(size=embedded.shape).astype(np.float32)
+    assert (model.forward(tokens(9), inputs=given_ones, layers=0).hidden == embedded + given_ones).all()
+    plain = model.forward(tokens(9), range(9)).logits.copy()
+    assert (model.forward(tokens(9), range(9), inputs=np.zeros_like(embedded)).logits == plain).all()
+    assert (model.forward(tokens(9), range(9), inputs=given_ones).logits != plain).any()
+
+
+@every_shape
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_a_pass_through_fewer_layers_leaves_no_trace(model: CpuModel, alone: FloatArray, layers: int) -> None:
+    start(model, tokens(40))
+    drafted = tokens(5, seed=9)
+    for token in drafted:
+        model.forward([token], [0], layers=layers)
+        model.keep([0])
+    model.truncate(40)
+    assert (extend(model, tokens(60)[40:]) == alone[40:60]).all()
+
+
+@one_model
+def test_the_layers_that_a_pass_goes_through_are_the_first_ones(small: Checkpoint) -> None:
+    model = CpuModel(small.cpu_weights, CONTEXT, threads=1)
+    states = [model.forward(tokens(9), layers=layers).hidden for layers in range(4)]
+    assert (states[3] == model.forward(tokens(9)).hidden).all()
+    assert all((one != other).any() for one, other in pairwise(states))
+    with pytest.raises(ValueError, match="4 layers of 3"):
+        model.forward(tokens(9), layers=4)
+
+
+@one_model
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_models_that_share_threads_are_as_by_themselves(
+    small: Checkpoint, model: CpuModel, alone: FloatArray, threads: int
+) -> None:
+    first = CpuModel(small.cpu_weights, CONTEXT, threads, model.variant)
+    for _ in range(20):
+        second = CpuModel(small.cpu_weights, CONTEXT, beside=first)
+        assert second.threads == first.threads
+        for one in (first, second):
+            one.truncate(0)
+        for at in range(0, 60, 4):
+            for one in (first, second):
+                assert (extend(one, tokens(60)[at : at + 4]) == alone[at : at + 4]).all()
+        second.close()
+    assert (extend(first, tokens(70)[60:]) == alone[60:70]).all()
 
 
 @one_model
