@@ -55,21 +55,14 @@ def _apt(state: Path) -> list[str]:
     sources, lists, cache = state / "sources.list", state / "lists", state / "cache"
     settings = {"Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "-", "Dir::State::Lists": lists}
     options = [f"-o{name}={value}" for name, value in {**settings, "Dir::Cache": cache}.items()]
-    if not sources.exists():
+    if not (updated := state / "updated").exists():
         for folder in (lists, cache / "archives"):
             (folder / "partial").mkdir(parents=True, exist_ok=True)
         places = _run(["apt-get", "indextargets", "--format", _PLACE, "Created-By: Packages"], state)
         sources.write_text("".join(f"deb {place}\ndeb-src {place}\n" for place in sorted({*places.splitlines()})))
-        _update(options, state)
-    return options
-
-
-def _update(options: Sequence[str], state: Path) -> None:
-    try:
         _run(["apt-get", "--quiet", *options, "update"], state)
-    except DownloadFailed:
-        (state / "sources.list").unlink()
-        raise
+        updated.touch()
+    return options
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

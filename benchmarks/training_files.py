@@ -57,8 +57,10 @@ _COMPILED = re.compile(
     r"@babel/runtime|var __defProp\b"
 )
 _OTHER_LICENCE = re.compile(
-    r"General Public License|\bA?L?GPL-?v?[23]|Mozilla Public|\bMPL-?[12]|\bEPL-|Eclipse Public|CDDL|Creative Commons|"
-    r"Common Development and Distribution|All rights reserved\.? (This|proprietary)|CONFIDENTIAL|SSPL|Business Source"
+    r"General Public License|\bA?L?GPL[\s-]*(v|version)?\s*[23]|Mozilla Public|\bMPL-?[12]|\bEPL-|Eclipse Public|CDDL|"
+    r"Creative Commons|Common Development and Distribution|All rights reserved\.? (This|proprietary)|"
+    r"\bconfidential and\b|SSPL|Business Source",
+    re.IGNORECASE,
 )
 _COMMENT = re.compile(
     r"\s*(/\*(?:[^*]|\*(?!/))*\*/|(?://[^\n]*(?:\n[ \t]*)?)+|"

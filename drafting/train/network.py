@@ -57,16 +57,13 @@ class Block(nn.Module):
 
 
 class Trunk(nn.Module):
-    """Blocks and the norm behind them."""
-
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
-        self.final_norm = nn.RMSNorm(sizes.hidden, EPS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, T, hidden), before the norm."""
-        cos, sin = rope(x.shape[1])
+        """(B, T, hidden), before the final norm."""
+        cos, sin = rope(x.shape[1], x.device)
         for block in self.blocks:
             x = block(x, cos, sin)
         return x
@@ -82,12 +79,14 @@ class DraftNetwork(nn.Module):
         self.register_buffer("embedding", embedding, persistent=False)
         self.projection = nn.Linear(embedding.shape[1], sizes.hidden, bias=False)
         self.trunk = Trunk(sizes)
+        self.final_norm = nn.RMSNorm(sizes.hidden, EPS)
         self.head = nn.Linear(sizes.hidden, draft_vocab, bias=False)
 
     def hidden(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(B, T) -> (B, T, hidden), behind the final norm."""
         states: torch.Tensor = self.trunk(self.projection(F.embedding(token_ids, self.embedding)))
-        return F.rms_norm(states, states.shape[-1:], self.trunk.final_norm.weight, EPS)
+        normed: torch.Tensor = self.final_norm(states)
+        return normed
 
 
 class EagleNetwork(nn.Module):
@@ -129,9 +128,10 @@ class MedusaHeads(nn.Module):
         return states.unsqueeze(-2) + F.silu(steps)
 
 
-def rope(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rope(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """(T, 32) each (Su et al. 2021)."""
-    angles = torch.outer(torch.arange(length), THETA ** (-torch.arange(0, HEAD_DIM, 2) / HEAD_DIM))
+    frequencies = THETA ** (-torch.arange(0, HEAD_DIM, 2, device=device) / HEAD_DIM)
+    angles = torch.outer(torch.arange(length, device=device), frequencies)
     return angles.cos(), angles.sin()
 
 

@@ -28,10 +28,18 @@ class Documents:
 
     def window(self, at: int, length: int) -> IntArray:
         """`length` tokens from the token `at` on, of one document where it is as long; shorter at the corpus's end."""
-        number = int(np.searchsorted(self.offsets, at, side="right")) - 1
-        latest = max(int(self.offsets[number]), int(self.offsets[number + 1]) - length)
-        start = min(at, latest)
+        first, end = self._document(at)
+        start = min(at, max(first, end - length))
         return np.asarray(self.tokens[start : start + length])
+
+    def holds(self, at: int, length: int) -> bool:
+        """Whether the document in which the token `at` stands is as long."""
+        first, end = self._document(at)
+        return end - first >= length
+
+    def _document(self, at: int) -> tuple[int, int]:
+        number = int(np.searchsorted(self.offsets, at, side="right"))
+        return int(self.offsets[number - 1]), int(self.offsets[number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +70,15 @@ class Sampler:
         return np.stack([self._sequence(self._documents[i], rng) for i in picked])
 
     def _sequence(self, documents: Documents, rng: np.random.Generator) -> IntArray:
-        window = documents.window(int(rng.integers(len(documents.tokens) - self._length)), self._length)
-        if self._markers is None or rng.random() >= FIM_SHARE:
-            return window
-        return turned(window, int(rng.integers(MOST_SUFFIX)), self._markers)
+        at = int(rng.integers(len(documents.tokens) - self._length))
+        window, turns, suffix = (
+            documents.window(at, self._length),
+            rng.random() < FIM_SHARE,
+            int(rng.integers(MOST_SUFFIX)),
+        )
+        if self._markers and turns and documents.holds(at, self._length):
+            return turned(window, suffix, self._markers)
+        return window
 
 
 def turned(window: IntArray, suffix: int, markers: Markers) -> IntArray:

@@ -1,7 +1,8 @@
-"""What the target says of training sequences, read once and kept in files: its hidden states, from which its head
-tells the chances of every token.
+"""What the target says of training sequences, read once and kept in files: its hidden states, from which its final norm
+and head tell the chances of every token.
 
-Goes on where it was left; any LanguageModel that tells hidden states can teach. Knows nothing of networks.
+Goes on where it was left; any LanguageModel that tells hidden states can teach. Knows nothing of networks. A folder is
+for one target and one choice of sequences: only their sizes are compared.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ Progress = Callable[[int, int], None]  # sequences done, in all
 
 class Lessons:
     """`count` sequences of `length` tokens with the target's hidden states [count, length, hidden] behind each of them,
-    in float16; `done` of them are there."""
+    in float16; `done` of them are there. Files of other sizes are begun anew."""
 
     def __init__(self, folder: Path, count: int, length: int, hidden: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._tokens = _opened(folder / "tokens.npy", (count, length), np.int32)
-        self._hidden = _opened(folder / "hidden.npy", (count, length, hidden), np.float16)
+        paths = folder / "tokens.npy", folder / "hidden.npy"
+        shapes = (count, length), (count, length, hidden)
+        if not all(map(_is_shaped, paths, shapes)):
+            np.lib.format.open_memmap(paths[1], mode="w+", dtype=np.float16, shape=shapes[1])
+            np.lib.format.open_memmap(paths[0], mode="w+", dtype=np.int32, shape=shapes[0])[:] = -1
+        self._tokens, self._hidden = (np.lib.format.open_memmap(path, mode="r+") for path in paths)
 
     @property
     def done(self) -> int:
@@ -35,6 +40,9 @@ class Lessons:
         return len(self._tokens)
 
     def keep(self, number: int, token_ids: IntArray, hidden: FloatArray) -> None:
+        """Raises ValueError for states beyond what float16 holds."""
+        if not np.abs(hidden).max() <= np.finfo(np.float16).max:
+            raise ValueError("the model's hidden states are too large for float16")
         self._hidden[number] = hidden
         self._tokens[number] = token_ids
 
@@ -65,13 +73,5 @@ def read(model: LanguageModel, token_ids: IntArray) -> FloatArray:
     return np.concatenate(states)
 
 
-def _opened(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> np.ndarray:
-    """On disk, and of this shape; a new one is full of -1."""
-    if path.exists():
-        known = np.lib.format.open_memmap(path, mode="r+")
-        if known.shape == shape:
-            return known
-    made = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-    if dtype is np.int32:
-        made[:] = -1
-    return made
+def _is_shaped(path: Path, shape: tuple[int, ...]) -> bool:
+    return path.exists() and np.lib.format.open_memmap(path, mode="r").shape == shape

@@ -1,4 +1,4 @@
-"""Trains a draft network: matrices by Muon, the rest by AdamW, in bfloat16 where the machine multiplies that faster.
+"""Trains a draft network: what multiplies hidden states within its blocks by Muon, the rest by AdamW.
 
 Stops when its time or its steps are over, keeps a checkpoint every few minutes and goes on from the last one: the same
 seed gives the same batches. Knows nothing of where sequences come from, nor of what is learned from them.
@@ -52,19 +52,17 @@ class Trainer:
             self._resume()
 
     def run(self, plan: Plan) -> Iterator[Done]:
-        """Step by step. The last state is kept when it ends, however it ends."""
+        """Step by step. The state is kept every few minutes and at the end; whoever leaves earlier may `keep` it."""
         started = kept = time.monotonic()
-        try:
-            while self.step < plan.steps and time.monotonic() - started < plan.seconds:
-                yield self._advance(plan.steps)
-                if time.monotonic() - kept > EVERY:
-                    self.keep()
-                    kept = time.monotonic()
-        finally:
-            self.keep()
+        while self.step < plan.steps and time.monotonic() - started < plan.seconds:
+            yield self._advance(plan.steps)
+            if time.monotonic() - kept > EVERY:
+                self.keep()
+                kept = time.monotonic()
+        self.keep()
 
     def keep(self) -> None:
-        """Whole or not at all."""
+        """Writes the checkpoint, whole or not at all; between two steps."""
         state = {
             "network": self._network.state_dict(),
             "optimizers": [one.state_dict() for one in self._optimizers],
@@ -76,7 +74,7 @@ class Trainer:
         os.replace(unfinished, self._path)
 
     def _advance(self, steps: int) -> Done:
-        for optimizer, rate in zip(self._optimizers, (MATRIX_RATE, VECTOR_RATE), strict=True):
+        for optimizer, rate in zip(self._optimizers, (VECTOR_RATE, MATRIX_RATE), strict=False):
             for group in optimizer.param_groups:
                 group["lr"] = rate * rate_share(self.step, steps)
         loss = self._loss(self.step)
@@ -88,7 +86,7 @@ class Trainer:
         return Done(self.step, loss.item())
 
     def _resume(self) -> None:
-        state = torch.load(self._path, weights_only=True)
+        state = torch.load(self._path, map_location="cpu", weights_only=True)
         self._network.load_state_dict(state["network"])
         for optimizer, kept in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(kept)
@@ -102,9 +100,12 @@ def rate_share(step: int, steps: int) -> float:
     return rising * falling
 
 
-def _optimizers(network: nn.Module) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
-    """Muon for what multiplies hidden states within the blocks; embeddings, heads and norms are no such thing."""
-    inner = [p for name, p in network.named_parameters() if p.ndim == 2 and ".blocks." in name]
-    rest = [p for name, p in network.named_parameters() if p.ndim != 2 or ".blocks." not in name]
-    muon = torch.optim.Muon(inner, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95)
-    return muon, torch.optim.AdamW(rest, lr=VECTOR_RATE, betas=(0.9, 0.95), weight_decay=0.0)
+def _optimizers(network: nn.Module) -> list[torch.optim.Optimizer]:
+    inner = [p for name, p in network.named_parameters() if _within_blocks(name, p)]
+    rest = [p for name, p in network.named_parameters() if not _within_blocks(name, p)]
+    muon = [torch.optim.Muon(inner, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95)] if inner else []
+    return [torch.optim.AdamW(rest, lr=VECTOR_RATE, betas=(0.9, 0.95), weight_decay=0.0), *muon]
+
+
+def _within_blocks(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.ndim == 2 and ".blocks." in name

@@ -84,8 +84,7 @@ typedef struct Variant {
 struct Engine {
   Config config;
   const Variant *variant;
-  Team *team, own_team; // that of another engine, or its own
-  struct Engine *owner;  // of the team
+  Team *team;
   Request request;
   int32_t length, parents[MAX_ROWS], depth[MAX_ROWS];
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
@@ -374,15 +373,14 @@ Engine *gd_open(const Config *config, const char *variant, Engine *beside) {
   e->config = *config;
   e->variant = variant_named(variant);
   if (!e->variant || !make_buffers(e)) return free_buffers(e), NULL;
-  e->owner = beside ? beside->owner : e;
-  e->team = &e->owner->own_team;
-  if (!beside) team_start(e->team, config->threads, e->variant->run, e);
+  e->team = beside ? beside->team : team_start(config->threads, e->variant->run);
+  if (!e->team) return free_buffers(e), NULL;
+  e->team->users++;
   return e;
 }
 
 void gd_close(Engine *e) {
-  if (e->owner == e) team_end(e->team);
-  else team_leave(e->team, e, e->owner);
+  team_leave(e->team, e);
   free_buffers(e);
 }
 

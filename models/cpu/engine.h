@@ -48,7 +48,7 @@ typedef struct Engine Engine;
 // The variants compiled in that this machine runs, best first, as a 0-terminated list of names.
 const char *const *gd_variants(void);
 // NULL: out of memory, or no such variant. `beside`: an engine whose threads run this one too, never both at once, with as
-// many threads and the same variant; whoever opened them is closed last. NULL: it gets its own.
+// many threads and the same variant; NULL: it gets its own. They end with the last one that they run.
 Engine *gd_open(const Config *config, const char *variant, Engine *beside);
 void gd_close(Engine *engine);
 // n rows behind the kept ones, through the first `layers`; parents NULL: a line. inputs [n][hidden] are added to the

@@ -104,7 +104,7 @@ def default_threads() -> int:
 
 class CpuModel:
     """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
-    `beside`: a model whose threads run this one too, never both at once; it stays open as long as this one is there.
+    `beside`: an open model whose threads run this one too, never both at once.
 
     A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
@@ -123,12 +123,11 @@ class CpuModel:
         self._engine = _engine()
         self.variant: str = beside.variant if beside else chosen_variant(variant)
         self.threads: int = beside.threads if beside else min(threads or default_threads(), MAX_THREADS)
-        self._beside = beside  # kept open as long as this
         self._weights = _Weights(path)
         self._shape, self._context = self._weights.shape, context
         self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._weights.outputs // 16) * 16), np.float32)
         self._parents: Sequence[int] = ()  # of the last pass
-        self._handle = self._open()
+        self._handle = self._open(beside)
 
     @property
     def shape(self) -> Shape:
@@ -233,10 +232,11 @@ class CpuModel:
         if inputs is not None and inputs.shape != (n, self._shape.hidden):
             raise ValueError(f"inputs of shape {inputs.shape} for {n} rows of {self._shape.hidden}")
 
-    def _open(self) -> int:
+    def _open(self, beside: CpuModel | None) -> int:
+        if beside and not beside._handle:
+            raise ValueError("the model whose threads are to be shared is closed")
         config = self._weights.config(self._context, self.threads)
-        beside = self._beside._handle if self._beside else None
-        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode(), beside)
+        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode(), beside and beside._handle)
         if not handle:
             raise EngineUnavailable(f"No memory for a context of {self._context} tokens. Close something, or use less.")
         return int(handle)

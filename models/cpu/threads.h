@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct Team Team;
 typedef struct Member Member;
@@ -20,9 +21,9 @@ struct Member {
 };
 
 struct Team {
-  int size, sleepers;
+  int size, sleepers, users; // the last: who may have jobs
   Job job;
-  _Atomic(void *) context; // of the last job
+  _Atomic(void *) context; // of the last job; NULL: its owner left
   atomic_int inside;       // members that may look at one
   _Alignas(64) atomic_uint generation; // counts jobs; 0: the end
   _Alignas(64) atomic_ullong ticket;   // phase << 32 | its next unit
@@ -105,7 +106,8 @@ static unsigned next_generation(Team *team, unsigned seen) {
 static void team_join(Team *team, Member *me, unsigned generation) {
   me->phase = generation << PHASE_BITS;
   atomic_fetch_add(&team->inside, 1);
-  team->job(atomic_load(&team->context), me);
+  void *context = atomic_load(&team->context);
+  if (context) team->job(context, me);
   atomic_fetch_sub(&team->inside, 1);
 }
 
@@ -140,25 +142,30 @@ static void team_run(Team *team, unsigned generation, void *context) {
   team_join(team, &team->member[0], generation);
 }
 
-// Returns when no member looks at `context` any more, nor ever will; `other` is there in its place.
-static void team_leave(Team *team, void *context, void *other) {
-  if (atomic_load(&team->context) == context) atomic_store(&team->context, other);
-  while (atomic_load(&team->inside)) sched_yield();
-}
-
 static void team_end(Team *team) {
   team_announce(team, 0);
   for (int i = 1; i < team->size; i++) pthread_join(team->member[i].thread, NULL);
   pthread_mutex_destroy(&team->lock);
   pthread_cond_destroy(&team->wake);
+  free(team);
 }
 
-// As many members as the system grants, up to size.
-static void team_start(Team *team, int size, Job job, void *context) {
+// Returns when no member looks at `context` any more, nor ever will. The last user ends the team.
+static void team_leave(Team *team, void *context) {
+  void *last = context;
+  atomic_compare_exchange_strong(&team->context, &last, NULL);
+  while (atomic_load(&team->inside)) sched_yield();
+  if (--team->users == 0) team_end(team);
+}
+
+// As many members as the system grants, up to size; NULL: out of memory.
+static Team *team_start(int size, Job job) {
+  Team *team = aligned_alloc(64, sizeof *team);
+  if (!team) return NULL;
+  memset(team, 0, sizeof *team);
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->wake, NULL);
   team->job = job;
-  atomic_store(&team->context, context);
   atomic_store(&team->generation, 1);
   team->member[0] = (Member){.team = team};
   for (team->size = 1; team->size < size; team->size++) {
@@ -166,4 +173,5 @@ static void team_start(Team *team, int size, Job job, void *context) {
     *member = (Member){.team = team, .index = team->size};
     if (pthread_create(&member->thread, NULL, team_member, member) != 0) break;
   }
+  return team;
 }

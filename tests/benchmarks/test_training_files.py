@@ -52,6 +52,9 @@ def test_line_breaks_and_byte_order_marks_are_one() -> None:
         ("a/b.py", b"x = call(one)\n" * FILE_BYTES.stop, "too short or too long"),
         ("a/b.py", CODE.encode() + b"x" * 401, "overlong lines"),
         ("a/b.c", b"/* GNU General Public License */\n" + CODE.encode(), "another licence"),
+        ("a/b.c", b"/* GNU GENERAL PUBLIC LICENSE */\n" + CODE.encode(), "another licence"),
+        ("a/b.c", b"/* under the GPL version 2 */\n" + CODE.encode(), "another licence"),
+        ("a/b.c", b"/* LGPL v2.1 or later */\n" + CODE.encode(), "another licence"),
         ("a/b.c", b"int t[] = {\n" + b"    0x12, 34, 56, 78,\n" * 40 + b"};\n", "a table of data"),
     ],
 )

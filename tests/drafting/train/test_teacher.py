@@ -56,9 +56,21 @@ def test_reading_goes_on_where_it_was_left(model: CpuModel, tmp_path: Path) -> N
         assert (states[number] == read(model, sequence(number)).astype(np.float16)).all()
 
 
-def test_lessons_of_another_size_begin_anew(model: CpuModel, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "length", "wider"), [(3, LENGTH, 0), (2, LENGTH - 1, 0), (2, LENGTH, 32)])
+def test_lessons_of_another_size_begin_anew(
+    model: CpuModel, tmp_path: Path, count: int, length: int, wider: int
+) -> None:
     teach(model, Lessons(tmp_path, 2, LENGTH, model.shape.hidden), sequence, lambda *_: None)
-    assert Lessons(tmp_path, 3, LENGTH, model.shape.hidden).done == 0
+    assert Lessons(tmp_path, 2, LENGTH, model.shape.hidden).done == 2
+    assert Lessons(tmp_path, count, length, model.shape.hidden + wider).done == 0
+
+
+@pytest.mark.parametrize("state", [np.inf, np.nan, 7e4])
+def test_states_that_float16_does_not_hold_are_refused(tmp_path: Path, state: float) -> None:
+    lessons = Lessons(tmp_path, 1, 2, 4)
+    with pytest.raises(ValueError, match="float16"):
+        lessons.keep(0, np.zeros(2, np.int32), np.full((2, 4), state, np.float32))
+    assert lessons.done == 0
 
 
 def test_a_model_that_tells_no_states_cannot_teach() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ghostdraft.drafting.train.network import DraftNetwork, Sizes
+from ghostdraft.drafting.train.network import DraftNetwork, MedusaHeads, Sizes
 from ghostdraft.drafting.train.trainer import COOL_DOWN, LEAST_RATE, WARM_UP, Loss, Plan, Trainer, rate_share
 
 VOCAB = 32
@@ -58,6 +58,27 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
 def test_it_stops_when_its_time_is_over_and_keeps_what_it_has(tmp_path: Path) -> None:
     assert list(trainer(tmp_path / "last.pt")[0].run(Plan(steps=5, seconds=0.0))) == []
     assert (tmp_path / "last.pt").exists()
+
+
+def test_a_step_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> None:
+    one, model = trainer(tmp_path / "last.pt")
+    list(one.run(Plan(steps=2)))
+
+    def failing(step: int) -> torch.Tensor:
+        raise RuntimeError(f"no batch {step}")
+
+    broken = Trainer(model, failing, tmp_path / "last.pt")
+    before = (tmp_path / "last.pt").read_bytes()
+    with pytest.raises(RuntimeError, match="no batch 2"):
+        list(broken.run(Plan(steps=5)))
+    assert (tmp_path / "last.pt").read_bytes() == before
+
+
+def test_heads_without_blocks_are_trained_too(tmp_path: Path) -> None:
+    heads = MedusaHeads(16, heads=2)
+    states = torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(1))
+    done = list(Trainer(heads, lambda _step: (heads(states) ** 2).mean(), tmp_path / "last.pt").run(Plan(steps=30)))
+    assert done[-1].loss < done[0].loss
 
 
 def test_the_frozen_embedding_is_not_kept(tmp_path: Path) -> None:
