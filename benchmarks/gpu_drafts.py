@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
+from ghostdraft.drafting.types import ANYTHING, FREE, Draft, Opening, Price, Verdict
 from ghostdraft.models.types import LanguageModel, Pass
 
 
@@ -27,11 +27,14 @@ class Played:
         self._at = 0
         self._random = np.random.default_rng(0)
 
-    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:  # noqa: ARG002
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:  # noqa: ARG002
         self._at = 0
         self._random = np.random.default_rng(0)
 
-    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:  # noqa: ARG002
+    def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
+        pass
+
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:  # noqa: ARG002
         count = min(self._count, max_tokens)
         coming = self._text[self._at : self._at + (count // 2 if self._tree else count)]
         played = [token if self._random.random() < self._right else self._wrong(token) for token in coming]
@@ -64,16 +67,16 @@ class PlayedBy(Played):
         self._pending: list[int] = []  # tokens that stand, but that the model has not read
         self._standing = 0  # how many it had read or was given, before those it drafted
 
-    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
-        super().begin(token_ids, buffers)
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:
+        super().begin(token_ids, buffers, language)
         self._model.truncate(0)
         *before, last = token_ids
         for at in range(0, len(before), self._model.max_rows):
             self._read(before[at : at + self._model.max_rows])
         self._pending = [last]
 
-    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
-        draft = super().propose(max_tokens, opening)
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:
+        draft = super().propose(max_tokens, opening, price)
         self._standing = self._model.length + len(self._pending)
         following = self._pending
         for token in draft.token_ids:

@@ -8,7 +8,9 @@ the first. A run may be left at any step.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -58,7 +60,7 @@ class Decoder:
     def costs(self, costs: Costs) -> None:
         self._costs = costs
         self._pace = PrefillPace(self.model.max_rows, costs, self._least_rows)
-        self._length = DraftLength(costs)
+        self._forget_acceptance()
 
     def run(
         self,
@@ -69,6 +71,7 @@ class Decoder:
         cancel: Cancel,
         deadline: float | None = None,
         opening: Opening = ANYTHING,
+        language: str = "",
     ) -> Iterator[Step]:
         """Ends after `max_new_tokens`, a stop token, a full context, `cancel`, or `deadline` (`time.monotonic()`).
 
@@ -83,7 +86,7 @@ class Decoder:
         def halted() -> bool:
             return cancel.is_set() or (deadline is not None and time.monotonic() >= deadline)
 
-        yield self._begin(prompt_ids, buffers)
+        yield self._begin(prompt_ids, buffers, language)
         try:
             if (yield from self._prefill(prompt_ids, halted, min(RIDING, self.model.max_rows))):
                 yield from self._generate(prompt_ids, max_new_tokens, stop_tokens, halted, opening)
@@ -110,14 +113,19 @@ class Decoder:
         """Forgets what was learned from earlier prompts of drafts and their acceptance (for benches); caches and costs
         stay."""
         self.drafter.reset()
-        self._length = DraftLength(self._costs)
+        self._forget_acceptance()
 
-    def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]]) -> Prefill:
+    def _forget_acceptance(self) -> None:
+        self._lengths: defaultdict[str, DraftLength] = defaultdict(partial(DraftLength, self._costs))  # by language
+        self._length = self._lengths[""]
+
+    def _begin(self, prompt: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> Prefill:
         """Keeps of the cache what the prompt has in common with it."""
         started = time.perf_counter()
         self._turn_to(prompt)
         self._roll_back(min(common_prefix(self._kept, prompt), len(prompt) - 1))
-        self.drafter.begin(prompt, buffers)
+        self.drafter.begin(prompt, buffers, language)
+        self._length = self._lengths[language]
         return Prefill((), len(self._kept), time.perf_counter() - started)
 
     def _turn_to(self, prompt: Sequence[int]) -> None:
@@ -143,7 +151,8 @@ class Decoder:
     def _read(self, pending: tuple[int, ...]) -> Prefill:
         started = time.perf_counter()
         chunk = pending[: self._pace.rows]
-        self.model.forward(chunk)
+        result = self.model.forward(chunk)
+        self.drafter.read(len(self._kept), chunk, result)
         self.model.keep(range(len(chunk)))
         self._kept.extend(chunk)
         seconds = time.perf_counter() - started
@@ -178,17 +187,22 @@ class Decoder:
         opening: Opening,
     ) -> Verify:
         started = time.perf_counter()
-        draft = self._draft(len(pending), remaining, opening)
+        asks = self._length.asks()
+        draft = self._draft(len(pending), remaining, opening) if asks else Draft()
+        drafting = time.perf_counter() - started
         result = self._pass(pending, draft)
         verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
         accepted = self._commit(pending, draft, verdict, result)
+        if asks:
+            self._length.learn(draft, len(accepted), drafting)
         token_ids, seconds = (*accepted, verdict.next_token), time.perf_counter() - started
-        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds)
+        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds, drafting)
 
     def _draft(self, pending: int, remaining: int, opening: Opening) -> Draft:
         """What pays, and fits behind so many pending tokens."""
         room = min(remaining - 1, self._room() - pending)
-        return self._length.worth(self.drafter.propose(room, opening).first(room), pending - 1)
+        draft = self.drafter.propose(room, opening, self._length.price)
+        return self._length.worth(draft.first(room), pending - 1)
 
     def _pass(self, pending: tuple[int, ...], draft: Draft) -> Pass:
         """One over the tokens that the cache does not hold yet and the draft; logits of the last of them and of all
@@ -207,7 +221,6 @@ class Decoder:
         self.model.keep((*range(known), *(i + known for i in verdict.accepted)))
         self._kept.extend((*pending, *accepted))
         self.drafter.observe(draft, verdict, result)
-        self._length.learn(draft, len(accepted))
         return accepted
 
     def _judge(self, draft: Draft, result: Pass, opening: Opening, rng: np.random.Generator) -> Verdict:
@@ -302,6 +315,7 @@ def count(stats: DecodeStats, step: Step) -> None:
     stats.drafted += step.drafted
     stats.accepted += step.accepted
     stats.decode_ms += 1000 * step.seconds
+    stats.draft_ms += 1000 * step.drafting
     missing = step.accepted - len(stats.accepted_per_position)
     stats.accepted_per_position.extend([0] * missing)
     for depth in range(step.accepted):

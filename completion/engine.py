@@ -131,8 +131,9 @@ class Engine:
         buffers = self._buffers.tokens(snapshot)
         opening = Opening(prompt.lead.encode(), self._spellings)
         steps = self.decoder.run(
-            prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening
-        )
+            prompt.token_ids, buffers, prompt.max_new_tokens, self._hidden, cancel, budget.deadline, opening,
+            snapshot.language_id,
+        )  # fmt: skip
         stream = TextStream(self._tokenizer, self._hidden, skip=len(prompt.lead))
         stopper = Stopper(scene)
         stats.prompt_tokens = len(prompt.token_ids)

@@ -73,13 +73,16 @@ class Prefill:
 @dataclass(frozen=True, slots=True)
 class Verify:
     """`token_ids` were generated, at least one; a stop token can only be the last. Of `drafted` tokens a path from the
-    draft's root was `accepted`: depths 0 to accepted - 1. `riding`: so many of the prompt's were read along with it."""
+    draft's root was `accepted`: depths 0 to accepted - 1. `riding`: so many of the prompt's were read along with it.
+    `drafting`: of its `seconds`, those in which it drafted.
+    """
 
     token_ids: tuple[int, ...]
     drafted: int = 0
     accepted: int = 0
     riding: int = 0
     seconds: float = 0.0
+    drafting: float = 0.0
 
 
 Step: TypeAlias = Prefill | Verify  # one pass of the model
@@ -128,7 +131,7 @@ class DecodeStats:
     """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i.
 
     Of the prompt's tokens `reused_tokens` were in the cache and `read_tokens` were read. `kept_tokens`: of those
-    generated, how many the stop rules left standing.
+    generated, how many the stop rules left standing. `draft_ms` is a part of `decode_ms`.
     """
 
     prompt_tokens: int = 0
@@ -141,6 +144,7 @@ class DecodeStats:
     accepted: int = 0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
+    draft_ms: float = 0.0
     total_ms: float = 0.0
     accepted_per_position: list[int] = field(default_factory=list)
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ghostdraft.drafting.types import Draft
+from ghostdraft.drafting.types import Draft, Price
 from ghostdraft.models.costs import Costs
+
+FEW = 8  # rows
 
 
 class DraftLength:
@@ -28,7 +30,12 @@ class DraftLength:
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
         self._expected = self._accepted = 0.0  # drafted tokens
-        self._tokens = self._seconds = 0.0  # of all steps, as the costs say
+        self._tokens = self._seconds = 0.0  # of all steps; seconds as the costs say
+        self._patience = Patience()
+
+    def asks(self) -> bool:
+        """Once a step: whether to ask for a draft in it; not where drafting did not pay lately."""
+        return self._patience.asks()
 
     @property
     def trust(self) -> float:
@@ -41,6 +48,12 @@ class DraftLength:
         seconds = self.CAUTION * step_seconds(self._costs, 0) + self._seconds
         return (self.CAUTION + self._tokens) / seconds
 
+    @property
+    def price(self) -> Price:
+        """For whoever drafts: a row's is that of one among the first few."""
+        row = (self._costs.verify_seconds(1 + FEW) - self._costs.verify_seconds(1)) / FEW
+        return Price(self.rate, row)
+
     def worth(self, draft: Draft, riding: int = 0) -> Draft:
         """The part of the draft that pays, in a pass with `riding` rows more. One that gives no chances stays as it is:
         to drop a token that was drawn, for its small chance, would change the distribution of the output."""
@@ -49,13 +62,51 @@ class DraftLength:
         chances = [min(1.0, self.trust * chance) for chance in draft.chances]
         return draft.first(best_length(chances, self._costs, self.rate, riding))
 
-    def learn(self, draft: Draft, accepted: int) -> None:
-        """So many tokens of this draft were accepted."""
+    def learn(self, draft: Draft, accepted: int, seconds: float) -> None:
+        """So many tokens of this draft, which took `seconds` to make, were accepted. Of a step in which nobody was
+        asked there is nothing to learn."""
+        self._patience.learn(accepted - (seconds + self._extra(draft)) / self._costs.verify_seconds(1))
         judged = draft.chances is not None
         self._expected = self.MEMORY * self._expected + sum(draft.chances or ())
         self._accepted = self.MEMORY * self._accepted + (accepted if judged else 0)
         self._tokens = self.MEMORY * self._tokens + 1 + accepted
-        self._seconds = self.MEMORY * self._seconds + step_seconds(self._costs, len(draft))
+        self._seconds = self.MEMORY * self._seconds + seconds + self._costs.verify_seconds(1 + len(draft))
+
+    def _extra(self, draft: Draft) -> float:
+        """The seconds that its rows take."""
+        return self._costs.verify_seconds(1 + len(draft)) - self._costs.verify_seconds(1)
+
+
+class Patience:
+    """With a drafter that costs more than it brings: it is not asked for a while then, each time twice as long.
+
+    `credit`, in tokens, is what it may cost until then; what it brings adds to that.
+    """
+
+    MOST = 6.0
+    TRIAL = 2.0  # after each rest
+    FIRST_REST, LONGEST_REST = 64, 1024  # steps
+
+    def __init__(self) -> None:
+        self._credit = self.MOST
+        self._rest = 0  # steps left
+        self._next_rest = self.FIRST_REST
+
+    def asks(self) -> bool:
+        """Once a step: whether to ask for a draft in it."""
+        if self._rest:
+            self._rest -= 1
+            return False
+        return True
+
+    def learn(self, gain: float) -> None:
+        """Of a step in which it was asked: the tokens that it brought, less those that its time would have."""
+        self._credit = min(self.MOST, self._credit + gain)
+        if self._credit >= self.MOST:
+            self._next_rest = self.FIRST_REST
+        elif self._credit <= 0:
+            self._credit, self._rest = self.TRIAL, self._next_rest
+            self._next_rest = min(2 * self._next_rest, self.LONGEST_REST)
 
 
 def best_length(chances: Sequence[float], costs: Costs, rate: float, riding: int = 0) -> int:

@@ -20,7 +20,7 @@ from itertools import islice
 from ghostdraft.drafting import DrafterName
 from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.draft_tree import DraftTree
-from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
+from ghostdraft.drafting.types import ANYTHING, FREE, Draft, Opening, Price, Verdict
 from ghostdraft.models.types import Pass
 
 Gram = tuple[int, ...]
@@ -129,12 +129,15 @@ class NgramDrafter:
         self._blocks: dict[Gram, Block] = {}
         self._buffers: Sequence[Sequence[int]] = ()  # that the blocks were made of
 
-    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:  # noqa: ARG002
         self._written.replace(token_ids)
         if buffers is not self._buffers:
             self._buffers, self._blocks = buffers, self._indexed(buffers)
 
-    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+    def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
+        pass
+
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:  # noqa: ARG002
         matches = list(islice(self._matches(opening), MATCHES))
         tree = DraftTree()
         for i, match in enumerate(matches):

@@ -95,20 +95,41 @@ class Anything:
 ANYTHING = Anything()
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What time costs: `rate`, the tokens that each second brings elsewhere; `row`, the seconds of one more row in the
+    pass that judges a draft."""
+
+    rate: float
+    row: float
+
+    @property
+    def token(self) -> float:
+        """The chance that a drafted token must have, so that its row pays."""
+        return self.rate * self.row
+
+
+FREE = Price(0.0, 0.0)
+
+
 class Drafter(Protocol):
     @property
     def name(self) -> str: ...
 
-    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:
         """A new prompt: its tokens, and the tokens of the open buffers, which nobody changes: the same object again
-        says the same. Learned state of earlier prompts may stay."""
+        says the same. Learned state of earlier prompts may stay; what is learned of acceptance is the `language`'s."""
 
-    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+    def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
+        """The target read these tokens of the prompt, the first of which has the position `at`."""
+
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:
         """At most `max_tokens` tokens to follow what was observed so far; may be empty. What does not fit `opening` is
-        never accepted."""
+        never accepted. A draft costs time itself: it should pay at this price."""
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
-        """What became of the last proposal: the accepted tokens and `next_token` now stand."""
+        """What became of the last proposal: the accepted tokens and `next_token` now stand. `result` has rows for what
+        stood last, unread so far, and then for the draft."""
 
     def reset(self) -> None:
         """Forgets everything learned from earlier prompts (for benches)."""

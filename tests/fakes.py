@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, DecodeStats, Snapshot, StopReason
-from ghostdraft.drafting.types import ANYTHING, Draft, Opening, Verdict
+from ghostdraft.drafting.types import ANYTHING, FREE, Draft, Opening, Price, Verdict
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling, draw, probabilities
 from ghostdraft.models.types import (
@@ -275,6 +275,10 @@ def paths(draft: Draft) -> list[tuple[int, ...]]:
     return found
 
 
+FLAT = Costs(0, verify=((1, 1.0),), prefill=((1, 1.0),))
+"""Rows and drafts cost nothing, so that drafters are always asked."""
+
+
 @dataclass
 class FakeDrafter:
     """Proposes what `plan` makes of all tokens so far and the number allowed; remembers what it was told."""
@@ -285,10 +289,13 @@ class FakeDrafter:
     verdicts: list[Verdict] = field(default_factory=list)
     allowed: list[int] = field(default_factory=list)
 
-    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]]) -> None:  # noqa: ARG002
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:  # noqa: ARG002
         self.tokens = tuple(token_ids)
 
-    def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:  # noqa: ARG002
+    def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
+        pass
+
+    def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:  # noqa: ARG002
         self.allowed.append(max_tokens)
         return self.plan(self.tokens, max_tokens)
 

@@ -17,7 +17,7 @@ from ghostdraft.benchmarks.gpu import Report, compare, decode, near_tie, tokens
 from ghostdraft.benchmarks.gpu_drafts import Played, PlayedBy
 from ghostdraft.benchmarks.gpu_models import SMALL, build
 from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.drafting.types import ANYTHING, Draft, Opening
+from ghostdraft.drafting.types import ANYTHING, FREE, Draft, Opening, Price
 from ghostdraft.models.graphs import GraphModel, NoGraphs
 from ghostdraft.models.types import FloatArray
 from tests.fakes import FakeModel, hashed_logits
@@ -133,10 +133,10 @@ def test_the_draft_model_reads_what_stands_and_no_more() -> None:
     text = decode(target, NoDrafter(), prompt, 100)
 
     class Checked(PlayedBy):
-        def propose(self, max_tokens: int, opening: Opening = ANYTHING) -> Draft:
+        def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:
             whole = (*prompt, *text)
             assert (*draft.kept, *self._pending) == whole[: len(prompt) + self._at]
-            return super().propose(max_tokens, opening)
+            return super().propose(max_tokens, opening, price)
 
     assert decode(target, Checked(draft, text, 4, 0.6), prompt, 100) == text
     assert len(draft.passes) > 100

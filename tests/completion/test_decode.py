@@ -19,7 +19,17 @@ from ghostdraft.drafting.types import Draft, Drafter
 from ghostdraft.models.costs import GUESS, Costs
 from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FloatArray, Interrupted
-from tests.fakes import FakeDrafter, FakeModel, Never, Plan, TinyTransformer, Tokens, hashed_logits, next_token_logits
+from tests.fakes import (
+    FLAT,
+    FakeDrafter,
+    FakeModel,
+    Never,
+    Plan,
+    TinyTransformer,
+    Tokens,
+    hashed_logits,
+    next_token_logits,
+)
 
 VOCAB = 5
 PROMPT = (1, 2, 3)
@@ -29,7 +39,7 @@ SAMPLINGS = st.sampled_from([Sampling.GREEDY, SAMPLED, Sampling(0.8, top_k=3, to
 
 
 def decoder(drafter: Drafter, sampling: Sampling = Sampling.GREEDY, **limits: int) -> Decoder:
-    return Decoder(FakeModel(LOGITS, VOCAB, **limits), drafter, sampling)
+    return Decoder(FakeModel(LOGITS, VOCAB, **limits), drafter, sampling, FLAT)
 
 
 def warm(drafter: Drafter, **limits: int) -> Decoder:
@@ -183,7 +193,7 @@ def test_the_last_tokens_of_a_prompt_ride_in_the_first_pass() -> None:
 @pytest.mark.parametrize("position", range(1, 9))
 def test_a_stop_token_anywhere_in_an_accepted_run_ends_it_there(position: int) -> None:
     model = FakeModel(next_token_logits(100, len), 100)  # says its position
-    drafted = Decoder(model, FakeDrafter(positions), Sampling())
+    drafted = Decoder(model, FakeDrafter(positions), Sampling(), FLAT)
     stop = len(PROMPT) + position - 1
     output = generated(steps_of(drafted, most=50, stop=[stop]))
     assert output == list(range(len(PROMPT), stop + 1))
@@ -192,7 +202,7 @@ def test_a_stop_token_anywhere_in_an_accepted_run_ends_it_there(position: int) -
 
 def test_the_first_of_two_stop_tokens_counts() -> None:
     model = FakeModel(next_token_logits(100, len), 100)
-    drafted = Decoder(model, FakeDrafter(positions), Sampling())
+    drafted = Decoder(model, FakeDrafter(positions), Sampling(), FLAT)
     assert generated(steps_of(drafted, most=50, stop=[6, 5])) == [3, 4, 5]
 
 
@@ -283,7 +293,7 @@ def test_an_interrupted_pass_ends_the_run_and_what_was_done_before_stands(passes
                 raise Interrupted
             return super()._rows(tokens, paths)
 
-    runner = Decoder(Interruptible(LOGITS, VOCAB, max_rows=4), FakeDrafter(oracle), Sampling.GREEDY)
+    runner = Decoder(Interruptible(LOGITS, VOCAB, max_rows=4), FakeDrafter(oracle), Sampling.GREEDY, FLAT)
     steps = steps_of(runner)
     assert len(steps) == 1 + passes
     whole = [*PROMPT, *one_by_one(PROMPT, 20)]
@@ -325,7 +335,7 @@ def test_a_warm_cache_gives_the_output_of_a_cold_one(prompts: list[list[int]]) -
 @given(random_plans())
 def test_a_real_cache_gives_the_tokens_of_no_cache(plan: Plan) -> None:
     model = TinyTransformer(VOCAB)
-    drafted = Decoder(model, FakeDrafter(plan), Sampling())
+    drafted = Decoder(model, FakeDrafter(plan), Sampling(), FLAT)
     for prompt in ((1, 2, 3, 4), (1, 2, 0)):
         tokens = list(prompt)
         while len(tokens) < len(prompt) + 12:

@@ -21,7 +21,7 @@ from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.models.sampling import Probabilities, Sampling, best, probabilities
-from tests.fakes import FakeDrafter, FakeModel, Never, Plan, TinyTransformer, Tokens, hashed_logits, sampled_line
+from tests.fakes import FLAT, FakeDrafter, FakeModel, Never, Plan, TinyTransformer, Tokens, hashed_logits, sampled_line
 from tests.reference import joint
 
 VOCAB = 4
@@ -67,7 +67,7 @@ def p_value(
 ) -> float:
     """Of so many outputs with different seeds."""
     model = model or FakeModel(MODEL, VOCAB)
-    decoder = Decoder(model, drafter, sampling)
+    decoder = Decoder(model, drafter, sampling, FLAT)
     seen: Counter[Tokens] = Counter()
     for seed in range(runs):
         decoder.sampling = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, seed)
@@ -110,7 +110,7 @@ def test_it_is_so_with_a_cache_of_keys_and_values(name: str) -> None:
 @pytest.mark.parametrize("name", ["none", "ngram", "line", "tree", "sampled line"])
 def test_greedy_output_is_the_targets_own(name: str) -> None:
     model = TinyTransformer(VOCAB)
-    steps = Decoder(model, drafters(PLAIN)[name], Sampling.GREEDY).run(PROMPT, (), 12, (), Never())
+    steps = Decoder(model, drafters(PLAIN)[name], Sampling.GREEDY, FLAT).run(PROMPT, (), 12, (), Never())
     tokens = list(PROMPT)
     while len(tokens) < len(PROMPT) + 12:
         tokens.append(best(model.logits(tuple(tokens))))
@@ -121,7 +121,7 @@ def test_a_model_as_its_own_draft_is_always_accepted() -> None:
     logits_of = hashed_logits(VOCAB)
     for sampling in SAMPLINGS:
         own = FakeDrafter(sampled_line(logits_of, sampling, np.random.default_rng(0), length=4))
-        decoder = Decoder(FakeModel(logits_of, VOCAB), own, sampling)
+        decoder = Decoder(FakeModel(logits_of, VOCAB), own, sampling, FLAT)
         steps = [step for step in decoder.run(PROMPT, (), 500, (), Never()) if isinstance(step, Verify)]
         assert all(step.accepted == step.drafted for step in steps)
         assert sum(step.accepted for step in steps) == 400

@@ -18,7 +18,7 @@ from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening
 from ghostdraft.models.sampling import Sampling, probabilities
 from ghostdraft.models.types import IntArray
-from tests.fakes import FakeDrafter, FakeModel, Never, Tokens, hashed_logits
+from tests.fakes import FLAT, FakeDrafter, FakeModel, Never, Tokens, hashed_logits
 
 VOCAB = 40
 PROMPT = (1, 2, 3)
@@ -46,7 +46,7 @@ class Allowing:
 
 
 def written(opening: Opening, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
-    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, sampling)
+    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, sampling, FLAT)
     steps = decoder.run(PROMPT, (), most, (), Never(), opening=opening)
     return tuple(token for step in steps if isinstance(step, Verify) for token in step.token_ids)
 
@@ -119,6 +119,6 @@ class Lenient(Allowing):
 def test_a_draft_within_an_opening_is_accepted() -> None:
     right = written(Allowing({7, 8}, {9}), NoDrafter())
     drafter = FakeDrafter(lambda tokens, most: Draft.line(right[len(tokens) - len(PROMPT) :][:most]))
-    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, Sampling.GREEDY)
+    decoder = Decoder(FakeModel(hashed_logits(VOCAB), VOCAB), drafter, Sampling.GREEDY, FLAT)
     steps = list(decoder.run(PROMPT, (), 6, (), Never(), opening=Allowing({7, 8}, {9})))
     assert [(step.drafted, step.accepted) for step in steps if isinstance(step, Verify)] == [(5, 5)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ghostdraft.drafting.draft_length import DraftLength, best_length, step_seconds
+from ghostdraft.drafting.draft_length import DraftLength, Patience, best_length, step_seconds
 from ghostdraft.drafting.types import Draft
 from ghostdraft.models.costs import GUESS, Costs
 
@@ -87,7 +87,7 @@ def learned(length: DraftLength, right: float, steps: int = 300) -> DraftLength:
     rng = random.Random(0)
     draft = Draft.line(range(8), chances=[0.7 ** (i + 1) for i in range(8)])
     for _ in range(steps):
-        length.learn(draft, next((i for i in range(8) if rng.random() > right), 8))
+        length.learn(draft, next((i for i in range(8) if rng.random() > right), 8), 0.0)
     return length
 
 
@@ -103,7 +103,7 @@ def test_who_drafts_nothing_for_a_while_tries_again() -> None:
     length = learned(DraftLength(costs(0.01, 0.002)), right=0.0)
     before = length.trust
     for _ in range(300):
-        length.learn(Draft(), 0)
+        length.learn(Draft(), 0, 0.0)
     assert before < 0.4 < 0.9 < length.trust
 
 
@@ -111,7 +111,7 @@ def test_the_rate_is_that_of_all_steps_and_at_first_that_of_one_token_decoding()
     length = DraftLength(costs(0.01, 0.0))
     assert length.rate == pytest.approx(100)
     for _ in range(1000):
-        length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2)
+        length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2, 0.0)
     assert length.rate == pytest.approx(300, rel=0.15)
 
 
@@ -135,10 +135,53 @@ def test_drawn_tokens_and_tokens_without_chances_are_not_touched() -> None:
     assert length.worth(drawn) is drawn
     fixed = Draft.line((1,))
     assert length.worth(fixed) is fixed
-    length.learn(fixed, 1)
+    length.learn(fixed, 1, 0.0)
     assert length.trust == 1.0
 
 
 def test_rows_that_ride_along_make_drafted_ones_dearer_where_more_rows_are() -> None:
     few_are_cheap = Costs(512, ((1, 1.0), (4, 1.0), (5, 2.0)), GUESS.prefill)
     assert [best_length([0.5, 0.4, 0.3], few_are_cheap, 1.0, riding) for riding in range(4)] == [3, 2, 1, 0]
+
+
+def steps_asked(steps: int, gain: float, patience: Patience | None = None) -> int:
+    """In how many of so many steps somebody is asked who brings so much each time."""
+    patience, asked = patience or Patience(), 0
+    for _ in range(steps):
+        if patience.asks():
+            asked += 1
+            patience.learn(gain)
+    return asked
+
+
+@pytest.mark.parametrize("loss", [0.05, 0.3, 1.0, 3.0])
+def test_who_brings_nothing_costs_little(loss: float) -> None:
+    """Of the time of 512 steps."""
+    assert steps_asked(512, -loss) * loss <= 0.05 * 512
+
+
+def test_who_brings_something_is_always_asked() -> None:
+    assert steps_asked(512, 0.1) == 512
+
+
+def test_patience_comes_back() -> None:
+    patience = Patience()
+    steps_asked(5000, -1.0, patience)
+    steps_asked(2000, 1.0, patience)
+    assert steps_asked(64, 1.0, patience) == 64
+    assert 0 < steps_asked(64, -1.0, patience) < 10
+
+
+def test_a_drafter_that_does_not_pay_is_left_alone_by_its_time() -> None:
+    """It drafts one token a step, never right, and takes as long as a third of a step."""
+    length, asked = DraftLength(costs(0.01, 0.002)), 0
+    for _ in range(512):
+        if length.asks():
+            asked += 1
+            length.learn(Draft.line([1], chances=[0.5]), 0, 0.003)
+    assert 0 < asked < 60
+
+
+def test_a_row_costs_what_the_first_few_do() -> None:
+    assert DraftLength(costs(0.01, 0.002)).price.row == pytest.approx(0.002)
+    assert DraftLength(costs(0.01, 0.002)).price.token == pytest.approx(0.2)
