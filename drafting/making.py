@@ -20,6 +20,8 @@ from ghostdraft.models.cpu.drafts import MedusaHeads, Norm, OpenDraft, StateHead
 from ghostdraft.models.cpu.model import CpuModel
 from ghostdraft.models.draft_file import DraftKind, read_draft
 from ghostdraft.models.drafts import find_draft
+from ghostdraft.models.load import load
+from ghostdraft.models.store import Store
 from ghostdraft.models.types import EngineUnavailable, IntArray, LanguageModel, ModelNotFound, ModelSpec
 
 EXIT = 2 / 3  # of the target's layers make a draft of its own
@@ -33,6 +35,9 @@ class Loaded(Protocol):
 
     @property
     def model(self) -> LanguageModel: ...
+
+    @property
+    def device(self) -> str: ...
 
 
 def make(name: str, target: Loaded) -> Drafter:
@@ -49,12 +54,11 @@ def make(name: str, target: Loaded) -> Drafter:
 
 def _best_guesser(target: Loaded) -> Guesser | None:
     """The one that pays most, of those that there are."""
-    if not isinstance(target.model, CpuModel):
-        return None
+    trained = isinstance(target.model, CpuModel)
     for kind in (DraftKind.EAGLE, DraftKind.DRAFT_MODEL):
-        if find_draft(target.spec.name, kind):
+        if trained and find_draft(target.spec.name, kind):
             return _GUESSERS[DrafterName(kind)](target)
-    return None
+    return _draft_model(target) if _smaller(target.spec) else None
 
 
 def _opened(target: Loaded, kind: DraftKind) -> tuple[CpuModel, OpenDraft]:
@@ -73,13 +77,25 @@ def _on_cpu(target: Loaded, name: str) -> CpuModel:
 
 
 def _draft_model(target: Loaded) -> Guesser:
-    _, draft = _opened(target, DraftKind.DRAFT_MODEL)
-    return DraftModel(DrafterName.DRAFT_MODEL, draft.network, draft.vocabulary)
+    """One that was trained for it, else a smaller model of its family that is in the store."""
+    smaller = _smaller(target.spec)
+    if smaller is None or find_draft(target.spec.name, DraftKind.DRAFT_MODEL):
+        _, draft = _opened(target, DraftKind.DRAFT_MODEL)
+        return DraftModel(DrafterName.DRAFT_MODEL, draft.network, draft.vocabulary)
+    model = load(smaller, target.device, CONTEXT, beside=target.model).model
+    shared = min(model.shape.vocab, target.model.shape.vocab)
+    return DraftModel(DrafterName.DRAFT_MODEL, model, np.arange(shared, dtype=np.int32))
+
+
+def _smaller(spec: ModelSpec) -> str | None:
+    store = Store()
+    return next((name for name in spec.drafts if store.has(name)), None)
 
 
 def _eagle(target: Loaded) -> Guesser:
     model, draft = _opened(target, DraftKind.EAGLE)
-    return Eagle(DrafterName.EAGLE, draft.network, draft.vocabulary, Norm.of(model), Norm.of(draft.network))
+    norms = Norm.of(model), Norm.of(draft.network)
+    return Eagle(DrafterName.EAGLE, draft.network, draft.vocabulary, *norms, model.shape.hidden)
 
 
 def _medusa(target: Loaded) -> Guesser:

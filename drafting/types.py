@@ -132,4 +132,5 @@ class Drafter(Protocol):
         stood last, unread so far, and then for the draft."""
 
     def reset(self) -> None:
-        """Forgets everything learned from earlier prompts (for benches)."""
+        """Forgets everything learned from earlier prompts (for benches). What it read of the last text may stay, as
+        `begin` rolls that back to the prompt."""

@@ -40,7 +40,10 @@ class Status:
 class Engine(Protocol):
     """`ghostdraft.completion.engine.Engine`, as far as it is used here."""
 
-    note: str  # for the user, where the model does not run as it might
+    @property
+    def note(self) -> str:
+        """For the user, where the model does not run as it might now."""
+
     on_gpu: bool  # whose memory others want, too
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
@@ -182,6 +185,12 @@ class ModelHost:
         finally:
             self._at_work = None
             self._rest_later()
+            self._tell(engine)
+
+    def _tell(self, engine: Engine) -> None:
+        """What there is to say of an engine that is still the one, if that changed."""
+        if engine is self._engine and self.status.state is State.READY:
+            self.announce(Status(State.READY, self.status.model, engine.note))
 
     def _stay(self) -> None:
         if self._rest is not None:

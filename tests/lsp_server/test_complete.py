@@ -63,10 +63,12 @@ def test_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "reused_tokens": 0,
             "generated_tokens": 2,
             "steps": 2,
+            "undrafted_steps": 0,
             "drafted": 1,
             "accepted": 1,
             "prefill_ms": 0.0,
             "decode_ms": 0.0,
+            "draft_ms": 0.0,
             "total_ms": 0.0,
         },
     }
