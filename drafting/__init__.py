@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ghostdraft.drafting.types import Drafter
+    from ghostdraft.drafting.datastore import Datastore
+    from ghostdraft.drafting.types import Drafter, Loaded
 
 
 class DrafterName(StrEnum):
@@ -14,13 +15,15 @@ class DrafterName(StrEnum):
 
     NONE = "none"
     NGRAM = "ngram"
+    CORPUS = "corpus"
 
 
 DEFAULT = DrafterName.NGRAM
 
 
-def make(name: str) -> Drafter | None:
-    """A new drafter by its name in the settings, or None where there is no such drafter."""
+def make(name: str, loaded: Loaded | None = None, datastore: Datastore | None = None) -> Drafter | None:
+    """A new drafter by its name in the settings, or None where there is no such drafter, or not without what is not
+    given: the model that it drafts for, or the texts that it drafts from."""
     if name == DrafterName.NONE:
         from ghostdraft.drafting.none import NoDrafter
 
@@ -29,4 +32,8 @@ def make(name: str) -> Drafter | None:
         from ghostdraft.drafting.ngram import NgramDrafter
 
         return NgramDrafter()
+    if name == DrafterName.CORPUS and loaded is not None and datastore is not None:
+        from ghostdraft.drafting.corpus import CorpusDrafter
+
+        return CorpusDrafter(datastore, loaded.tokenizer, loaded.spec)
     return None

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ghostdraft.models.sampling import Probabilities
-from ghostdraft.models.types import IntArray, Pass
+from ghostdraft.models.types import IntArray, ModelSpec, Pass, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,10 @@ class Opening(Protocol):
     def met(self) -> bool:
         """Whether any token may follow from here on."""
 
+    @property
+    def left(self) -> bytes:
+        """What they have to spell; nothing where it is met."""
+
     def allowed(self) -> IntArray:
         """[n] the tokens that may come next."""
 
@@ -81,6 +85,7 @@ class Anything:
     """The opening that leaves all open."""
 
     met = True
+    left = b""
 
     def allowed(self) -> IntArray:
         return np.empty(0, np.int32)
@@ -110,6 +115,16 @@ class Price:
 
 
 FREE = Price(0.0, 0.0)
+
+
+class Loaded(Protocol):
+    """What a drafter may know of the model that it drafts for."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
 
 
 class Drafter(Protocol):

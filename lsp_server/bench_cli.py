@@ -43,7 +43,8 @@ def decode(
     with told():
         from ghostdraft.benchmarks import decode_table, report
 
-        drafters, loaded = _drafters(drafter), _measured(model)
+        loaded = _measured(model)
+        drafters = _drafters(drafter, loaded)
         places, digest = _cursors(files, cursors)
         rows = decode_table.rows(model, loaded, drafters, places, digest, tokens)
         report.put(rows, decode_table.show, as_json)
@@ -103,10 +104,10 @@ def _names(drafter: str) -> list[str]:
     return [name.value for name in DrafterName if drafter in ("all", name)]
 
 
-def _drafters(name: str) -> list[Drafter]:
-    """One-token decoding first."""
+def _drafters(name: str, loaded: Loaded) -> list[Drafter]:
+    """One-token decoding first. Those that draft from a workspace are left out: a hole is in none."""
     wanted = dict.fromkeys((DrafterName.NONE, *_names(name)))
-    return [drafter for drafter in map(make, wanted) if drafter is not None]
+    return [drafter for one in wanted if (drafter := make(one, loaded)) is not None]
 
 
 def _cursors(files: list[Path] | None, count: int) -> tuple[list[Cursor], str]:

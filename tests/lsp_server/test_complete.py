@@ -13,6 +13,7 @@ from ghostdraft.completion.types import Budget, Completion, DecodeStats, Snapsho
 from ghostdraft.lsp_server import complete as command
 from ghostdraft.lsp_server import complete_view
 from ghostdraft.lsp_server.commands import app
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
 
 TEXT = "import numpy\n\n\ndef f(😀):\n    return numpy.array()\n# end\n"
@@ -200,7 +201,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 ) -> None:
     here: list[str] = []
 
-    def load(model: str, _drafter: str, _context: int) -> Answering:
+    def load(_texts: Texts, model: str, _drafter: str, _context: int) -> Answering:
         if not here:
             raise ModelNotFound(f"{model} is not on this disk yet. Fetch it: ghostdraft models pull {model}")
         return Answering("pulled")
@@ -217,7 +218,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 
 
 def test_damaged_weights_are_one_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_model: str, _drafter: str, _context: int) -> Answering:
+    def load(_texts: Texts, _model: str, _drafter: str, _context: int) -> Answering:
         raise WeightsCorrupt("The weights are cut off. Fetch them again.")
 
     monkeypatch.setattr(command, "load_engine", load)
