@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ghostdraft.models.sampling import Probabilities
-from ghostdraft.models.types import IntArray, ModelSpec, Pass, Tokenizer
+from ghostdraft.models.types import IntArray, Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +115,6 @@ class Price:
 
 
 FREE = Price(0.0, 0.0)
-
-
-class Loaded(Protocol):
-    """What a drafter may know of the model that it drafts for."""
-
-    @property
-    def spec(self) -> ModelSpec: ...
-
-    @property
-    def tokenizer(self) -> Tokenizer: ...
 
 
 class Drafter(Protocol):

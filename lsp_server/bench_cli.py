@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ghostdraft import drafting, models
-from ghostdraft.drafting import DrafterName, make
+from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server.telling import BadInput, told
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def decode(
     with told():
         from ghostdraft.benchmarks import decode_table, report
 
-        loaded = _measured(model)
-        drafters = _drafters(drafter, loaded)
+        names, loaded = _names(drafter), _measured(model)
+        drafters = _drafters(names, loaded)
         places, digest = _cursors(files, cursors)
         rows = decode_table.rows(model, loaded, drafters, places, digest, tokens)
         report.put(rows, decode_table.show, as_json)
@@ -104,10 +104,21 @@ def _names(drafter: str) -> list[str]:
     return [name.value for name in DrafterName if drafter in ("all", name)]
 
 
-def _drafters(name: str, loaded: Loaded) -> list[Drafter]:
-    """One-token decoding first. Those that draft from a workspace are left out: a hole is in none."""
-    wanted = dict.fromkeys((DrafterName.NONE, *_names(name)))
-    return [drafter for one in wanted if (drafter := make(one, loaded)) is not None]
+def _drafters(names: list[str], target: Loaded) -> list[Drafter]:
+    """One-token decoding first. Of several names, those that the target has no draft for are told and left out."""
+    from ghostdraft.drafting.making import make
+    from ghostdraft.models.types import ModelError
+
+    made = [make(DrafterName.NONE, target)]
+    for name in names:
+        try:
+            if name != DrafterName.NONE:
+                made.append(make(name, target))
+        except ModelError as error:
+            if len(names) == 1:
+                raise
+            typer.echo(f"Left out: {name}. {error}", err=True)
+    return made
 
 
 def _cursors(files: list[Path] | None, count: int) -> tuple[list[Cursor], str]:

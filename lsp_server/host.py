@@ -254,15 +254,12 @@ def load_engine(texts: Texts, model: str, drafter: str, context: int) -> Engine:
     ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
-    from ghostdraft.drafting import DrafterName, make
+    from ghostdraft.drafting.making import make
     from ghostdraft.models.load import load
     from ghostdraft.models.sampling import Sampling
-    from ghostdraft.models.types import ModelError
 
     loaded = load(model, context=context)
-    proposer = make(drafter, loaded, texts.datastore() if drafter == DrafterName.CORPUS else None)
-    if proposer is None:
-        raise ModelError(f"There is no drafter {drafter}. Use {' or '.join(DrafterName)}.")
+    proposer = make(drafter, loaded, texts.datastore())
     return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
 
 

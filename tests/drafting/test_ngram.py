@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.drafting import make
 from ghostdraft.drafting.ngram import (
     CHANCES_BUFFER,
     CHANCES_WRITTEN,
@@ -234,18 +233,3 @@ def test_a_buffer_beyond_the_limit_is_indexed_as_far_as_there_is_room() -> None:
     assert drafted(drafter, 1) == [3]
     drafter.begin([8, 9], [[1, 2, 3, *[5] * 70_000, 8, 9], [8, 9, 4]])
     assert drafted(drafter, 1) == []
-
-
-@pytest.mark.parametrize("name", ["none", "ngram"])
-def test_drafters_are_made_by_name(name: str) -> None:
-    drafter = make(name)
-    assert drafter is not None
-    assert drafter.name == name
-    drafter.begin([1], [])
-    assert not drafter.propose(4).token_ids
-    drafter.observe(Draft(), Verdict((), 1), NOTHING)
-    drafter.reset()
-
-
-def test_an_unknown_name_makes_none() -> None:
-    assert make("medusa-9000") is None
