@@ -8,6 +8,7 @@ an ignored folder is looked at; `.ignore` comes before `.gitignore`, as in ripgr
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,6 +61,6 @@ def _lines(path: str) -> Iterator[str]:
     """Those that are patterns; none of a file that cannot be read."""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file.read(MOST_IGNORE_BYTES).splitlines():
-            with suppress(ValueError):
+            with suppress(ValueError, re.error):
                 GitIgnoreSpec.from_lines([line])
                 yield line

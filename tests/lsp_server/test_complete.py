@@ -245,3 +245,26 @@ def test_bad_settings_are_told_and_do_not_stop_it(file: Path, monkeypatch: pytes
 )
 def test_what_stood_there_before_is_not_ghost_text(text: str, replaced: str, pieces: list[tuple[str, bool]]) -> None:
     assert complete_view._pieces(text, replaced) == pieces
+
+
+def test_a_drafter_that_copies_gets_the_other_files_of_the_repository(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[Texts]()
+
+    def load(texts: Texts, *_wanted: object) -> Answering:
+        given.append(texts)
+        return Answering("x")
+
+    (file.parent / ".git").mkdir()
+    (file.parent / "sub").mkdir()
+    (file.parent / "sub" / "other.py").write_text(TEXT, encoding="utf-8")
+    monkeypatch.setattr(command, "load_engine", load)
+    for drafter in ("corpus", "ngram"):
+        assert CliRunner().invoke(app, ["complete", f"{file}:1:1", "--drafter", drafter]).exit_code == 0
+    copied, plain = (texts.datastore() for texts in given)
+    keys = {key: copied.get(key) for key in copied.keys()}  # noqa: SIM118
+    assert sorted(Path(key).name for key in keys) == ["main.py", "other.py"]
+    (place,) = copied.places(b"    return nump")
+    assert Path(str(place.shelf.key_of(place.at))).name == "other.py"
+    assert not plain.keys()
