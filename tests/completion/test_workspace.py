@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ghostdraft.completion import workspace as module
 from ghostdraft.completion.policy import Policy
-from ghostdraft.completion.workspace import MOST_BYTES, Workspace, key_of, root_of
+from ghostdraft.completion.workspace import MOST_BYTES, Found, Workspace, key_of, root_of
 from ghostdraft.drafting.datastore import Datastore
 
 CODE = "def load(path):\n    return path\n"
@@ -123,7 +123,12 @@ def test_only_what_changed_is_read_again(world: World, monkeypatch: pytest.Monke
     world.scan()
     looked = list[str]()
     read = module.read
-    monkeypatch.setattr(module, "read", lambda found: (looked.append(Path(found.path).name), read(found))[1])
+
+    def noted(found: Found) -> bytes | None:
+        looked.append(Path(found.path).name)
+        return read(found)
+
+    monkeypatch.setattr(module, "read", noted)
     world.write({"a.py": CODE + "more = 1\n"})
     (world.root / "b.py").unlink()
     assert world.scan() == {"a.py", "c.py"}

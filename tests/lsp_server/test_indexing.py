@@ -9,6 +9,7 @@ import pytest
 
 from ghostdraft.drafting.datastore import Datastore
 from ghostdraft.lsp_server import indexing
+from tests.fakes import FakeEngine
 from tests.lsp_server.harness import Harness, run
 
 CODE = "def load(path):\n    return path\n"
@@ -25,8 +26,8 @@ def folder(path: Path) -> dict[str, str]:
     return {"uri": path.as_uri(), "name": path.name}
 
 
-async def started(*roots: Path, drafter: str = "corpus") -> Harness:
-    harness = Harness()
+async def started(*roots: Path, drafter: str = "corpus", engine: FakeEngine | None = None) -> Harness:
+    harness = Harness(engine)
     await harness.start({"drafter": drafter}, workspaceFolders=[folder(root) for root in roots])
     await harness.ready()
     return harness
@@ -113,15 +114,16 @@ def test_what_a_folder_excludes_is_not_read(tmp_path: Path) -> None:
 
 def test_nothing_is_read_while_the_model_works(tmp_path: Path) -> None:
     async def scenario() -> None:
-        harness = await started(tmp_path)
+        engine = FakeEngine()
+        harness = await started(tmp_path, engine=engine)
         harness.open(CODE)
         request = harness.complete(0, 3)
-        await harness.until(lambda: harness.engine.seen)
+        await harness.until(lambda: engine.seen)
         (tmp_path / "a.py").write_text(CODE)
         harness.notify("textDocument/didSave", {"textDocument": {"uri": (tmp_path / "a.py").as_uri()}})
         await asyncio.sleep(PAUSE)
         assert names(harness) == set()
-        harness.engine.gate.set()
+        engine.gate.set()
         await harness.result(request)
         await harness.until(lambda: names(harness) == {"a.py"})
 
@@ -138,10 +140,11 @@ def test_a_scan_that_fails_is_logged_and_the_server_lives_on(
     monkeypatch.setattr(Datastore, "put", fail)
 
     async def scenario() -> None:
-        harness = await started(tmp_path)
+        engine = FakeEngine()
+        harness = await started(tmp_path, engine=engine)
         await harness.until(lambda: "RuntimeError" in caplog.text)
         assert "secret text" not in caplog.text
-        harness.engine.gate.set()
+        engine.gate.set()
         harness.open(CODE)
         assert await harness.result(harness.complete(0, 3))
 
