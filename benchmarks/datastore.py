@@ -33,7 +33,9 @@ from ghostdraft.completion.syntax import LANGUAGES_BY_SUFFIX
 from ghostdraft.completion.workspace import Found, Stamp, read
 from ghostdraft.drafting.corpus import CorpusDrafter
 from ghostdraft.drafting.datastore import Datastore
+from ghostdraft.drafting.draft_length import DraftLength
 from ghostdraft.drafting.types import Draft, Verdict
+from ghostdraft.models.costs import GUESS
 from ghostdraft.models.load import Loaded, load
 from ghostdraft.models.types import ModelError, Pass
 
@@ -117,7 +119,8 @@ def built(texts: Texts) -> tuple[Datastore, dict[str, float]]:
 def drafted(datastore: Datastore, texts: Texts, loaded: Loaded, bar: Bar) -> dict[str, Any]:
     """Steps as a model would take them that writes what stands in a file, from its middle on."""
     drafter, nothing = CorpusDrafter(datastore, loaded.tokenizer, loaded.spec), Pass(np.zeros((0, 0), np.float32))
-    every, busy, tokens, accepted = list[float](), list[float](), 0, 0
+    price, every, busy = DraftLength(loaded.costs.read() or GUESS).price, list[float](), list[float]()
+    tokens = 0
     keys, duplicates = random.Random(0).sample(sorted(texts), min(PLACES, len(texts))), Duplicates(texts)
     for done, key in enumerate(keys):
         bar.show(done, len(keys), "places")
@@ -127,12 +130,12 @@ def drafted(datastore: Datastore, texts: Texts, loaded: Loaded, bar: Bar) -> dic
         drafter.begin(loaded.tokenizer.encode(text[: len(text) // 2][-BEFORE:]), [])
         while written:
             started = time.thread_time()
-            draft = drafter.propose(16)
+            draft = drafter.propose(16, price=price)
             every.append(time.thread_time() - started)
             busy += every[-1:] if len(draft) else []
             path = accepted_path(draft, written[:-1])
             drafter.observe(draft, Verdict(path, written[len(path)]), nothing)
-            tokens, accepted = tokens + len(path) + 1, accepted + len(path)
+            tokens += len(path) + 1
             written = written[len(path) + 1 :]
     datastore.exclude([])
     steps = {"step": Spread.of(every).as_json(), "step_with_a_draft": Spread.of(busy or every).as_json()}

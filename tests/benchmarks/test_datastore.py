@@ -38,4 +38,4 @@ def test_the_longest_path_that_says_the_tokens_is_accepted() -> None:
 
 def test_work_goes_on_beside_what_is_measured() -> None:
     done = threading.Event()
-    assert beside(done.set, lambda: Spread.of([done.wait(5)])) == Spread(1, 1)
+    assert beside(done.set, lambda: Spread.of([float(done.wait(5))])) == Spread(1, 1)
