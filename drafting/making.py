@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from ghostdraft.drafting import DrafterName
+from ghostdraft.drafting.corpus import CorpusDrafter
+from ghostdraft.drafting.datastore import Datastore
 from ghostdraft.drafting.draft_model import CONTEXT, DraftModel
 from ghostdraft.drafting.eagle import Eagle
 from ghostdraft.drafting.growing import GrowingDrafter, Guesser
@@ -22,7 +24,15 @@ from ghostdraft.models.draft_file import DraftKind, read_draft
 from ghostdraft.models.drafts import find_draft
 from ghostdraft.models.load import load
 from ghostdraft.models.store import Store
-from ghostdraft.models.types import EngineUnavailable, IntArray, LanguageModel, ModelNotFound, ModelSpec
+from ghostdraft.models.types import (
+    EngineUnavailable,
+    IntArray,
+    LanguageModel,
+    ModelError,
+    ModelNotFound,
+    ModelSpec,
+    Tokenizer,
+)
 
 EXIT = 2 / 3  # of the target's layers make a draft of its own
 
@@ -34,22 +44,35 @@ class Loaded(Protocol):
     def spec(self) -> ModelSpec: ...
 
     @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
     def model(self) -> LanguageModel: ...
 
     @property
     def device(self) -> str: ...
 
 
-def make(name: str, target: Loaded) -> Drafter:
-    """Raises ModelNotFound where the target has no such draft, EngineUnavailable where its engine runs none."""
+def make(name: str, target: Loaded, datastore: Datastore | None = None) -> Drafter:
+    """`datastore`: what a drafter may copy from, where there is something. Raises ModelNotFound where the target has no
+    such draft, EngineUnavailable where its engine runs none, ModelError where there is nothing to copy from."""
     wanted = DrafterName(name)
     if wanted is DrafterName.NONE:
         return NoDrafter()
     if wanted is DrafterName.NGRAM:
         return NgramDrafter()
+    if wanted is DrafterName.CORPUS:
+        return _corpus(target, datastore)
     if wanted is DrafterName.HYBRID:
-        return GrowingDrafter(name, _best_guesser(target), [NgramDrafter()])
+        copiers = [NgramDrafter(), *([] if datastore is None else [_corpus(target, datastore)])]
+        return GrowingDrafter(name, _best_guesser(target), copiers)
     return GrowingDrafter(name, _GUESSERS[wanted](target))
+
+
+def _corpus(target: Loaded, datastore: Datastore | None) -> Drafter:
+    if datastore is None:
+        raise ModelError("The drafter corpus copies from a workspace, and here is none. Use ngram.")
+    return CorpusDrafter(datastore, target.tokenizer, target.spec)
 
 
 def _best_guesser(target: Loaded) -> Guesser | None:

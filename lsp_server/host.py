@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.lsp_server.failures import log_failed_task, log_failure
+from ghostdraft.lsp_server.texts import Texts
 
 T = TypeVar("T")
 
@@ -67,6 +68,9 @@ Job = Callable[[Engine, Cancel], Callable[[], T]]
 
 Load = Callable[[str, str, int], Engine]
 """Model and drafter by name, and the tokens of its context, to an engine; slow, may raise ModelError."""
+
+LoadWith = Callable[[Texts, str, str, int], Engine]
+"""The same, with what its drafter may draft from."""
 
 
 PATIENCE = 600.0  # seconds
@@ -137,6 +141,11 @@ class ModelHost:
         while self.status.state is State.LOADING:
             await self._changed.wait()
         return self.status.state is State.READY
+
+    @property
+    def busy(self) -> bool:
+        """Whether the engine works now."""
+        return self._at_work is not None
 
     @property
     def measured(self) -> bool:
@@ -249,8 +258,9 @@ class ModelHost:
         self.announce(Status(State.READY, model, engine.note))
 
 
-def load_engine(model: str, drafter: str, context: int) -> Engine:
-    """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
+def load_engine(texts: Texts, model: str, drafter: str, context: int) -> Engine:
+    """The real engine, whose prompts fill the context that it got, and a drafter that may draft from `texts`. Raises
+    ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
     from ghostdraft.drafting.making import make
@@ -258,7 +268,8 @@ def load_engine(model: str, drafter: str, context: int) -> Engine:
     from ghostdraft.models.sampling import Sampling
 
     loaded = load(model, context=context)
-    return RealEngine(loaded, make(drafter, loaded), Sampling.GREEDY, Window.of(loaded.model.context))
+    proposer = make(drafter, loaded, texts.datastore())
+    return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
 
 
 def sentence_of(error: Exception) -> str:
