@@ -17,9 +17,8 @@ from ghostdraft.completion.context import DEFAULT_WINDOW, Window
 from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
-from ghostdraft.drafting import make
+from ghostdraft.drafting.making import make
 from ghostdraft.drafting.measuring import measure_once
-from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.lsp_server.serving import serve_stdio
 from ghostdraft.models import tokenizer
 from ghostdraft.models.cost_file import NAME as COSTS
@@ -69,7 +68,7 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
     costs = CostFile(checkpoint.folder / COSTS, f"llama.cpp, {gguf.name}, {'flash' if flash else 'plain'}")
     measure_once(llama, costs)
     loaded = Loaded(spec, tokenizer.load(checkpoint.tokenizer_path), llama, "llama.cpp", costs)
-    proposer = make(drafter) or NoDrafter()
+    proposer = make(drafter, loaded)
     kind, window = (NearLines, ALL) if prompt == "llama.vim" else (Plain, DEFAULT_WINDOW)
     made = kind(loaded, proposer, Sampling.GREEDY, window)
     # always as many rows in a pass: it is not interrupted anyway

@@ -17,7 +17,7 @@ import numpy as np
 from ghostdraft.completion.caches import Caches, Saved
 from ghostdraft.completion.types import Cancel, DecodeStats, Prefill, Step, Verify
 from ghostdraft.drafting.bisection import common_prefix
-from ghostdraft.drafting.draft_length import DraftLength
+from ghostdraft.drafting.draft_length import DraftLength, Took
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening, Verdict
 from ghostdraft.drafting.verify import verify, verify_greedy
 from ghostdraft.models.costs import GUESS, Costs
@@ -189,14 +189,15 @@ class Decoder:
         started = time.perf_counter()
         asks = self._length.asks()
         draft = self._draft(len(pending), remaining, opening) if asks else Draft()
-        drafting = time.perf_counter() - started
+        drafted = time.perf_counter()
         result = self._pass(pending, draft)
+        took = Took(drafted - started, time.perf_counter() - drafted, len(pending) + len(draft))
         verdict = _cut(draft, self._judge(draft, result, opening, rng), stop_tokens)
         accepted = self._commit(pending, draft, verdict, result)
         if asks:
-            self._length.learn(draft, len(accepted), drafting)
+            self._length.learn(draft, len(accepted), took)
         token_ids, seconds = (*accepted, verdict.next_token), time.perf_counter() - started
-        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds, drafting)
+        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds, took.drafting)
 
     def _draft(self, pending: int, remaining: int, opening: Opening) -> Draft:
         """What pays, and fits behind so many pending tokens."""

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ghostdraft.drafting.types import Drafter
 
 
 class DrafterName(StrEnum):
@@ -14,19 +10,11 @@ class DrafterName(StrEnum):
 
     NONE = "none"
     NGRAM = "ngram"
+    DRAFT_MODEL = "draft-model"
+    SELF = "self"
+    MEDUSA = "medusa"
+    EAGLE = "eagle"
+    HYBRID = "hybrid"
 
 
 DEFAULT = DrafterName.NGRAM
-
-
-def make(name: str) -> Drafter | None:
-    """A new drafter by its name in the settings, or None where there is no such drafter."""
-    if name == DrafterName.NONE:
-        from ghostdraft.drafting.none import NoDrafter
-
-        return NoDrafter()
-    if name == DrafterName.NGRAM:
-        from ghostdraft.drafting.ngram import NgramDrafter
-
-        return NgramDrafter()
-    return None

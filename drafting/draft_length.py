@@ -13,12 +13,22 @@ length of each step by itself would cut good drafts short.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from ghostdraft.drafting.types import Draft, Price
 from ghostdraft.models.costs import Costs
 
 FEW = 8  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """The seconds that a draft took, and those of the pass over so many rows that judged it."""
+
+    drafting: float
+    judging: float
+    rows: int
 
 
 class DraftLength:
@@ -28,9 +38,10 @@ class DraftLength:
     CAUTION = 8.0  # tokens, as expected and in steps of one: what counts until more is known, and as long as little is
 
     def __init__(self, costs: Costs) -> None:
-        self._costs = costs
+        self.costs = costs
         self._expected = self._accepted = 0.0  # drafted tokens
         self._tokens = self._seconds = 0.0  # of all steps; seconds as the costs say
+        self._load = 1.0  # how many times as long as the costs say passes take now
         self._patience = Patience()
 
     def asks(self) -> bool:
@@ -44,15 +55,15 @@ class DraftLength:
 
     @property
     def rate(self) -> float:
-        """Tokens per second."""
-        seconds = self.CAUTION * step_seconds(self._costs, 0) + self._seconds
+        """Tokens per second, where passes take as long as the costs say."""
+        seconds = self.CAUTION * step_seconds(self.costs, 0) + self._seconds
         return (self.CAUTION + self._tokens) / seconds
 
     @property
     def price(self) -> Price:
-        """For whoever drafts: a row's is that of one among the first few."""
-        row = (self._costs.verify_seconds(1 + FEW) - self._costs.verify_seconds(1)) / FEW
-        return Price(self.rate, row)
+        """For whoever drafts, with the machine as it is now: a row's is that of one among the first few."""
+        row = (self.costs.verify_seconds(1 + FEW) - self.costs.verify_seconds(1)) / FEW
+        return Price(self.rate / self._load, self._load * row)
 
     def worth(self, draft: Draft, riding: int = 0) -> Draft:
         """The part of the draft that pays, in a pass with `riding` rows more. One that gives no chances stays as it is:
@@ -60,21 +71,23 @@ class DraftLength:
         if draft.chances is None:
             return draft
         chances = [min(1.0, self.trust * chance) for chance in draft.chances]
-        return draft.first(best_length(chances, self._costs, self.rate, riding))
+        return draft.first(best_length(chances, self.costs, self.rate, riding))
 
-    def learn(self, draft: Draft, accepted: int, seconds: float) -> None:
-        """So many tokens of this draft, which took `seconds` to make, were accepted. Of a step in which nobody was
-        asked there is nothing to learn."""
-        self._patience.learn(accepted - (seconds + self._extra(draft)) / self._costs.verify_seconds(1))
+    def learn(self, draft: Draft, accepted: int, took: Took) -> None:
+        """So many tokens of this draft were accepted. Of a step in which nobody was asked there is nothing to learn."""
+        said = self.costs.verify_seconds(took.rows)
+        self._load += (1 - self.MEMORY) * (took.judging / said - self._load)
+        drafting = took.drafting / self._load
+        self._patience.learn(accepted - (drafting + self._extra(draft)) / self.costs.verify_seconds(1))
         judged = draft.chances is not None
         self._expected = self.MEMORY * self._expected + sum(draft.chances or ())
         self._accepted = self.MEMORY * self._accepted + (accepted if judged else 0)
         self._tokens = self.MEMORY * self._tokens + 1 + accepted
-        self._seconds = self.MEMORY * self._seconds + seconds + self._costs.verify_seconds(1 + len(draft))
+        self._seconds = self.MEMORY * self._seconds + drafting + self.costs.verify_seconds(1 + len(draft))
 
     def _extra(self, draft: Draft) -> float:
         """The seconds that its rows take."""
-        return self._costs.verify_seconds(1 + len(draft)) - self._costs.verify_seconds(1)
+        return self.costs.verify_seconds(1 + len(draft)) - self.costs.verify_seconds(1)
 
 
 class Patience:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ghostdraft import drafting, models
-from ghostdraft.drafting import DrafterName, make
+from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server.telling import BadInput, told
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def decode(
     with told():
         from ghostdraft.benchmarks import decode_table, report
 
-        drafters, loaded = _drafters(drafter), _measured(model)
+        names, loaded = _names(drafter), _measured(model)
+        drafters = _drafters(names, loaded)
         places, digest = _cursors(files, cursors)
         rows = decode_table.rows(model, loaded, drafters, places, digest, tokens)
         report.put(rows, decode_table.show, as_json)
@@ -103,10 +104,21 @@ def _names(drafter: str) -> list[str]:
     return [name.value for name in DrafterName if drafter in ("all", name)]
 
 
-def _drafters(name: str) -> list[Drafter]:
-    """One-token decoding first."""
-    wanted = dict.fromkeys((DrafterName.NONE, *_names(name)))
-    return [drafter for drafter in map(make, wanted) if drafter is not None]
+def _drafters(names: list[str], target: Loaded) -> list[Drafter]:
+    """One-token decoding first. Of several names, those that the target has no draft for are told and left out."""
+    from ghostdraft.drafting.making import make
+    from ghostdraft.models.types import ModelError
+
+    made = [make(DrafterName.NONE, target)]
+    for name in names:
+        try:
+            if name != DrafterName.NONE:
+                made.append(make(name, target))
+        except ModelError as error:
+            if len(names) == 1:
+                raise
+            typer.echo(f"Left out: {name}. {error}", err=True)
+    return made
 
 
 def _cursors(files: list[Path] | None, count: int) -> tuple[list[Cursor], str]:

@@ -244,16 +244,12 @@ def load_engine(model: str, drafter: str, context: int) -> Engine:
     """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
-    from ghostdraft.drafting import DrafterName, make
+    from ghostdraft.drafting.making import make
     from ghostdraft.models.load import load
     from ghostdraft.models.sampling import Sampling
-    from ghostdraft.models.types import ModelError
 
-    proposer = make(drafter)
-    if proposer is None:
-        raise ModelError(f"There is no drafter {drafter}. Use {' or '.join(DrafterName)}.")
     loaded = load(model, context=context)
-    return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
+    return RealEngine(loaded, make(drafter, loaded), Sampling.GREEDY, Window.of(loaded.model.context))
 
 
 def sentence_of(error: Exception) -> str:

@@ -16,6 +16,9 @@ HEAD_DIM = 64
 EPS = 1e-6
 THETA = 10_000.0
 
+Rope = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines, (T, 32) each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -39,21 +42,48 @@ class Block(nn.Module):
         self.gate_up = nn.Linear(sizes.hidden, 2 * sizes.mlp, bias=False)
         self.down = nn.Linear(sizes.mlp, sizes.hidden, bias=False)
 
-    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """x: (B, T, hidden); cos, sin: (T, 32)."""
-        x = x + self.o(self._attention(self.qkv(self.attention_norm(x)), cos, sin))
+    def forward(self, x: torch.Tensor, rope: Rope, memory: Memory | None = None) -> torch.Tensor:
+        """x: (B, T, hidden). `memory`: of earlier guesses at the same places; this one is put into it."""
+        x = x + self.o(self._attention(self.qkv(self.attention_norm(x)), rope, memory))
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
         mixed: torch.Tensor = self.down(F.silu(gate) * up)
         return x + mixed
 
-    def _attention(self, qkv: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def _attention(self, qkv: torch.Tensor, rope: Rope, memory: Memory | None) -> torch.Tensor:
         batch, length, _ = qkv.shape
         heads, kv = self.sizes.heads, self.sizes.kv_heads
         q, k, v = qkv.view(batch, length, -1, HEAD_DIM).transpose(1, 2).split((heads, kv, kv), dim=1)  # (B, H, T, D)
-        mixed = F.scaled_dot_product_attention(
-            _rotated(q, cos, sin), _rotated(k, cos, sin), v, is_causal=True, enable_gqa=True
-        )
+        q, k = _rotated(q, rope), _rotated(k, rope)
+        if memory is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        else:
+            k, v, seen = memory.joined(k, v)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
         return mixed.transpose(1, 2).reshape(batch, length, heads * HEAD_DIM)
+
+
+class Memory:
+    """Keys and values of guess upon guess at the same T places. The first guess, made of the target's own states, sees
+    what stands before it. Guess number s at place t, made of guess s - 1 at t - 1, sees what that one saw, and itself:
+    as when the draft goes on by itself from t - s on (training-time test: Y. Li et al. 2025, arXiv:2503.01840).
+    """
+
+    def __init__(self) -> None:
+        self._keys: list[torch.Tensor] = []  # (B, KV, T, D) each
+        self._values: list[torch.Tensor] = []
+
+    def joined(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """All keys and values, and (T, keys) which ones each place sees."""
+        self._keys.append(keys)
+        self._values.append(values)
+        return torch.cat(self._keys, dim=2), torch.cat(self._values, dim=2), self._seen(keys.shape[2])
+
+    def _seen(self, length: int) -> torch.Tensor:
+        at, guess = torch.arange(length), len(self._keys) - 1
+        behind = at[:, None] - at[None, :]
+        first = behind >= guess
+        first[:guess, 0] = True  # places that no guess of this number can have; they must see something
+        return torch.cat((first, *(behind == guess - number for number in range(1, guess + 1))), dim=1)
 
 
 class Trunk(nn.Module):
@@ -63,9 +93,9 @@ class Trunk(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, T, hidden), before the final norm."""
-        cos, sin = rope(x.shape[1], x.device)
+        rope = rope_table(x.shape[1], x.device)
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = block(x, rope)
         return x
 
 
@@ -76,6 +106,7 @@ class DraftNetwork(nn.Module):
 
     def __init__(self, sizes: Sizes, embedding: torch.Tensor, draft_vocab: int) -> None:
         super().__init__()
+        self.sizes = sizes
         self.register_buffer("embedding", embedding, persistent=False)
         self.projection = nn.Linear(embedding.shape[1], sizes.hidden, bias=False)
         self.trunk = Trunk(sizes)
@@ -84,14 +115,16 @@ class DraftNetwork(nn.Module):
 
     def hidden(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(B, T) -> (B, T, hidden), behind the final norm."""
-        states: torch.Tensor = self.trunk(self.projection(F.embedding(token_ids, self.embedding)))
+        embedded = F.embedding(token_ids, self.embedding).to(self.projection.weight.dtype)
+        states: torch.Tensor = self.trunk(self.projection(embedded))
         normed: torch.Tensor = self.final_norm(states)
         return normed
 
 
 class EagleNetwork(nn.Module):
-    """One layer over the target's hidden states and the token that came of each: it guesses the next state, of which
-    the target's own head then tells the token. Behind the first guess its own states stand for the target's.
+    """One layer over the target's states and the token that came of each. It guesses the next states, of which the
+    target's own head then tells the tokens; behind the first guess its own stand for the target's. States are those
+    behind the final norm, the target's or its own.
     Y. Li et al. 2024 (arXiv:2401.15077).
     """
 
@@ -100,42 +133,55 @@ class EagleNetwork(nn.Module):
     def __init__(self, sizes: Sizes, embedding: torch.Tensor) -> None:
         super().__init__()
         self.register_buffer("embedding", embedding, persistent=False)
-        self.projection = nn.Linear(embedding.shape[1], sizes.hidden, bias=False)
-        self.state = nn.Linear(sizes.hidden, sizes.hidden, bias=False)
-        self.trunk = Trunk(sizes)
+        self.fusion = nn.Linear(embedding.shape[1] + sizes.hidden, sizes.hidden, bias=False)
+        self.block = Block(sizes)
+        self.final_norm = nn.RMSNorm(sizes.hidden, EPS)
 
-    def forward(self, states: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, token_ids: torch.Tensor, memory: Memory | None = None) -> torch.Tensor:
         """States (B, T, hidden) and the tokens (B, T) that followed them -> the next states."""
-        guessed: torch.Tensor = self.trunk(self.state(states) + self.projection(F.embedding(token_ids, self.embedding)))
+        x = self.fusion(torch.cat((F.embedding(token_ids, self.embedding).to(states), states), dim=-1))
+        guessed: torch.Tensor = self.final_norm(self.block(x, rope_table(x.shape[1], x.device), memory))
         return guessed
+
+    def guesses(self, states: torch.Tensor, token_ids: torch.Tensor, count: int) -> list[torch.Tensor]:
+        """Guess number s, in `count`, for each place, made of guess s - 1 at the place before it; the first s places of
+        it mean nothing."""
+        memory, made = Memory(), list[torch.Tensor]()
+        for _ in range(count):
+            made.append(self(states, token_ids, memory))
+            states = F.pad(made[-1][:, :-1], (0, 0, 1, 0))
+        return made
 
 
 class MedusaHeads(nn.Module):
-    """From one state of the target, behind its final norm, those of the tokens after the next: head i's is i on.
+    """From one state of the target, behind its final norm, states for the tokens after the next: head i's is i on. The
+    target's own head then tells the tokens.
     T. Cai et al. 2024 (arXiv:2401.10774).
     """
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
+        self.heads = heads
         self.inner = nn.Linear(hidden, heads * hidden)
+        self.final_norm = nn.RMSNorm(hidden, EPS)
         nn.init.zeros_(self.inner.weight)
         nn.init.zeros_(self.inner.bias)
-        self.heads = heads
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """(B, T, hidden) -> (B, T, heads, hidden)"""
         steps: torch.Tensor = self.inner(states).unflatten(-1, (self.heads, -1))
-        return states.unsqueeze(-2) + F.silu(steps)
+        normed: torch.Tensor = self.final_norm(states.unsqueeze(-2) + F.silu(steps))
+        return normed
 
 
-def rope(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def rope_table(length: int, device: torch.device) -> Rope:
     """(T, 32) each (Su et al. 2021)."""
     frequencies = THETA ** (-torch.arange(0, HEAD_DIM, 2, device=device) / HEAD_DIM)
     angles = torch.outer(torch.arange(length, device=device), frequencies)
     return angles.cos(), angles.sin()
 
 
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def _rotated(x: torch.Tensor, rope: Rope) -> torch.Tensor:
     a, b = x.chunk(2, dim=-1)
-    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+    cos, sin = (table.to(x.dtype) for table in rope)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)

@@ -100,6 +100,28 @@ def _pack_scales(scales: Scales, padding: tuple[tuple[int, int], ...]) -> Bytes:
     return np.concatenate([units, multiples.transpose(0, 2, 3, 1).reshape(*units.shape[:2], -1)], axis=2)
 
 
+def take_rows(data: Bytes, form: Format, columns: int, rows: npt.NDArray[np.int32]) -> Bytes:
+    """Of a packed matrix these rows, packed anew. Whatever belongs to a row stands in a lane of its own."""
+    blocks = data.reshape(-1, columns // GROUP, form.size(ROWS, GROUP))
+    taken = np.zeros((-(-len(rows) // ROWS), *blocks.shape[1:]), np.uint8)
+    at = 0
+    for width in _lanes(form):
+        lanes = blocks[:, :, at : at + ROWS * width].reshape(*blocks.shape[:2], ROWS, width)
+        found = np.zeros((len(taken) * ROWS, blocks.shape[1], width), np.uint8)
+        found[: len(rows)] = lanes[rows // ROWS, :, rows % ROWS]
+        taken[:, :, at : at + ROWS * width] = (
+            found.reshape(-1, ROWS, *found.shape[1:]).swapaxes(1, 2).reshape(*taken.shape[:2], -1)
+        )
+        at += ROWS * width
+    return taken.reshape(-1)
+
+
+def _lanes(form: Format) -> list[int]:
+    """A group's bytes of one row, run by run."""
+    scales = [2, *[1] * (GROUP // form.scale_columns if form.multiples else 0)]
+    return [*[4] * form.bits, *scales * (1 if form.zero else 2)]
+
+
 # ---- GGUF's blocks: [rows, blocks, bytes of a block] to quants
 
 

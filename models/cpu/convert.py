@@ -38,7 +38,6 @@ ALIGNMENT = 64
 RUNS = ("llama", "qwen2", "qwen3")
 _PREAMBLE = struct.Struct("<8sII")
 _HEAD_NORMS = ("q_norm", "k_norm")
-_NORMS = ("attention_norm", "mlp_norm", "final_norm", *_HEAD_NORMS)
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -124,7 +123,13 @@ def convert(checkpoint: Checkpoint, progress: Progress = lambda _done, _total: N
 
 
 def _names(shape: Shape) -> Iterator[Name]:
-    yield Name("embedding")
+    yield from (Name("embedding"), *layer_names(shape), Name("final_norm"))
+    if not shape.tied:
+        yield Name("head")
+
+
+def layer_names(shape: Shape) -> Iterator[Name]:
+    """The tensors of all layers."""
     biased = dict.fromkeys(OF_LAYER, False) | dict.fromkeys("qkv", shape.qkv_bias)
     biased |= {"o": shape.out_bias} | dict.fromkeys(("gate", "up", "down"), shape.mlp_bias)
     for layer in range(shape.layers):
@@ -133,13 +138,6 @@ def _names(shape: Shape) -> Iterator[Name]:
                 yield Name(part, layer)
             if biased[part]:
                 yield Name(part, layer, "bias")
-    yield Name("final_norm")
-    if not shape.tied:
-        yield Name("head")
-
-
-def _is_vector(name: Name) -> bool:
-    return name.kind == "bias" or name.part in _NORMS
 
 
 def _plan(source: Source, names: list[Name]) -> list[Tensor]:
@@ -152,7 +150,7 @@ def _plan(source: Source, names: list[Name]) -> list[Tensor]:
 
 
 def _place(source: Source, name: Name, offset: int) -> Tensor:
-    if _is_vector(name):
+    if name.is_vector:
         length = len(source.vector(name))
         return Tensor(key(name), 1, length, None, offset, 4 * length)
     rows, columns = source.size(name)

@@ -65,7 +65,7 @@ typedef struct { // 16 output rows of a matrix
 
 typedef struct {
   const int32_t *tokens, *parents, *logit_rows;
-  const float *inputs; // [n][hidden], added to the embeddings; NULL: none
+  const float *inputs; // see gd_forward
   int32_t n, n_logits, layers;
   float *logits;
 } Request;
@@ -90,9 +90,9 @@ struct Engine {
   atomic_bool interrupted, ended; // the running pass: asked to end early; did so
   int32_t first_layer, layer;     // the running pass: where it began, and where it is
   Paused paused;
-  Activations from_hidden, from_heads, from_mlp, from_row[MAX_THREADS]; // the last: from_hidden of a single row, a member's own
+  Activations from_joined, from_hidden, from_heads, from_mlp, from_row[MAX_THREADS]; // the last: from_hidden of a single row, a member's own
   float *x, *q, *k, *v;           // [MAX_ROWS][...]
-  float *scratch;                 // [threads][hidden]
+  float *scratch;                 // [threads][widest_row]
   int16_t *queries;               // [MAX_ROWS][heads][head_dim]
   float *query_scale;             // [MAX_ROWS][heads]
   float *scores[MAX_THREADS];     // [ATTEND_ROWS * ATTEND_HEADS][room for scores]
@@ -100,6 +100,9 @@ struct Engine {
   int16_t *keys, *values;         // [layers][kv_heads][context rounded up, head_dim], in blocks: see key_at, value_at
   float *key_scale, *value_scale; // [layers][kv_heads][context rounded up]
 };
+
+// What a member normalises or joins.
+static inline size_t widest_row(const Config *c) { return c->fusion.k > c->hidden ? c->fusion.k : c->hidden; }
 
 static inline int blocks_of(const Matrix *w) { return (w->n + BLOCK - 1) / BLOCK; }
 
@@ -336,13 +339,13 @@ static bool make_buffers(Engine *e) {
   const Config *c = &e->config;
   size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
   size_t cache = cache_row(e, c->layers, 0, 0);
-  e->x = rows_of(c->hidden), e->scratch = room((size_t)c->threads * c->hidden * sizeof(float));
+  e->x = rows_of(c->hidden), e->scratch = room(c->threads * widest_row(c) * sizeof(float));
   e->q = rows_of(q), e->k = rows_of(kv), e->v = rows_of(kv);
   e->queries = room(MAX_ROWS * q * sizeof(int16_t)), e->query_scale = rows_of(c->heads);
   // attention may read slots that were never written, but gives them no weight
   e->keys = untouched(cache * c->head_dim * sizeof(int16_t)), e->values = untouched(cache * c->head_dim * sizeof(int16_t));
   e->key_scale = untouched(cache * sizeof(float)), e->value_scale = untouched(cache * sizeof(float));
-  bool made = make_activations(&e->from_hidden, c->hidden, MAX_ROWS) & make_activations(&e->from_heads, q, MAX_ROWS) & make_activations(&e->from_mlp, c->mlp, MAX_ROWS);
+  bool made = make_activations(&e->from_joined, c->fusion.k, MAX_ROWS) & make_activations(&e->from_hidden, c->hidden, MAX_ROWS) & make_activations(&e->from_heads, q, MAX_ROWS) & make_activations(&e->from_mlp, c->mlp, MAX_ROWS);
   size_t scores = ATTEND_ROWS * ATTEND_HEADS * room_for_scores(e);
   for (int i = 0; i < c->threads; i++) {
     e->scores[i] = room(scores * sizeof(float)), e->weights[i] = room(scores * sizeof(int16_t));
@@ -360,7 +363,7 @@ static void free_activations(const Activations *a) {
 }
 
 static void free_buffers(Engine *e) {
-  free_activations(&e->from_hidden), free_activations(&e->from_heads), free_activations(&e->from_mlp);
+  free_activations(&e->from_joined), free_activations(&e->from_hidden), free_activations(&e->from_heads), free_activations(&e->from_mlp);
   free_all((void *[]){e->x, e->q, e->k, e->v, e->scratch, e->queries, e->query_scale}, 7);
   free_all((void *[]){e->keys, e->values, e->key_scale, e->value_scale}, 4);
   for (int i = 0; i < MAX_THREADS; i++) free(e->scores[i]), free(e->weights[i]), free_activations(&e->from_row[i]);

@@ -41,6 +41,7 @@ typedef struct {
   const float *final_norm;
   const Layer *layer;
   Matrix embedding, head; // the former absent: inputs stand for tokens
+  Matrix fusion;          // absent, or: makes hidden of a token's embedding, of any width, and the inputs behind it
 } Config;
 
 typedef struct Engine Engine;
@@ -51,9 +52,9 @@ const char *const *gd_variants(void);
 // many threads and the same variant; NULL: it gets its own. They end with the last one that they run.
 Engine *gd_open(const Config *config, const char *variant, Engine *beside);
 void gd_close(Engine *engine);
-// n rows behind the kept ones, through the first `layers`; parents NULL: a line. inputs [n][hidden] are added to the
-// tokens' embeddings, or take their place where the model has none; NULL: none. logits [n_logits][head's rows, rounded up
-// to 16]. 0; -1 where rows or context do not suffice; -2 where it was interrupted.
+// n rows behind the kept ones, through the first `layers`; parents NULL: a line. inputs [n][hidden], or with a fusion
+// [n][what it takes beside the embedding], where the model takes any. logits [n_logits][head's rows, rounded up to 16].
+// 0; -1 where rows or context do not suffice; -2 where it was interrupted.
 int32_t gd_forward(Engine *engine, const int32_t *tokens, const int32_t *parents, const float *inputs, int32_t n,
                    const int32_t *logit_rows, int32_t n_logits, int32_t layers, float *logits);
 // [n][hidden]: the first rows of the last pass behind the last layer that it ran.

@@ -100,7 +100,7 @@ typedef struct { // rows of the residual stream as products take them
 
 static void NAME(normalise_row)(Engine *e, Member *me, const NAME(Hidden) *hidden, int from, Activations *to, int row) {
   int n = e->config.hidden;
-  float *y = e->scratch + (size_t)me->index * n;
+  float *y = e->scratch + me->index * widest_row(&e->config);
   NAME(normalise)(e->x + (size_t)from * n, hidden->weight, n, e->config.rms_eps, y);
   for (int g = 0; g < n / GROUP; g++) NAME(quantise32)(y + g * GROUP, to, row, g, hidden->paired);
 }
@@ -460,14 +460,32 @@ static void NAME(run_layer)(Engine *e, Member *me, int index, int m) {
   });
 }
 
-// The residual stream of a row, as the first layer takes it.
+// A token's embedding, and its inputs behind it.
+static void NAME(join_row)(Engine *e, Member *me, int row) {
+  const Matrix *fusion = &e->config.fusion, *embedding = &e->config.embedding;
+  const int width = embedding->k, inputs = fusion->k - width;
+  float *joined = e->scratch + me->index * widest_row(&e->config);
+  embed(embedding, e->request.tokens[row], joined, width);
+  if (inputs) memcpy(joined + width, e->request.inputs + (size_t)row * inputs, inputs * sizeof *joined);
+  for (int g = 0; g < fusion->k / GROUP; g++) NAME(quantise32)(joined + g * GROUP, &e->from_joined, row, g, NAME(pairs)(fusion));
+}
+
 static void NAME(begin_row)(Engine *e, int row) {
   const Config *c = &e->config;
-  const Request *r = &e->request;
   float *x = e->x + (size_t)row * c->hidden;
-  if (c->embedding.data) embed(&c->embedding, r->tokens[row], x, c->hidden);
-  else memset(x, 0, c->hidden * sizeof *x);
-  for (int i = 0; r->inputs && i < c->hidden; i++) x[i] += r->inputs[(size_t)row * c->hidden + i];
+  if (c->embedding.data) embed(&c->embedding, e->request.tokens[row], x, c->hidden);
+  else memcpy(x, e->request.inputs + (size_t)row * c->hidden, c->hidden * sizeof *x);
+}
+
+// The residual stream, as the first layer takes it.
+static void NAME(begin_rows)(Engine *e, Member *me, int m) {
+  const Matrix *fusion = &e->config.fusion;
+  if (!fusion->data) {
+    PHASE(me, m, i, NAME(begin_row)(e, i));
+    return;
+  }
+  PHASE(me, m, i, NAME(join_row)(e, me, i));
+  PHASE(me, blocks_of(fusion), b, NAME(multiply_block)(fusion, b, &e->from_joined, m, e->x, e->config.hidden, 0));
 }
 
 // A member that comes late may read the next pass's request and flags: `team_open` came before them, so it gets no units.
@@ -475,7 +493,7 @@ static void NAME(run)(void *context, Member *me) {
   Engine *e = context;
   const Config *c = &e->config;
   const Request *r = &e->request;
-  if (e->first_layer == 0) PHASE(me, r->n, i, NAME(begin_row)(e, i));
+  if (e->first_layer == 0) NAME(begin_rows)(e, me, r->n);
   for (int layer = e->first_layer; layer < r->layers; layer++) {
     NAME(run_layer)(e, me, layer, r->n);
     if (atomic_load(&e->ended)) return;

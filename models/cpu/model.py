@@ -1,4 +1,4 @@
-"""The CPU engine's Python face: maps the weights, hands their addresses to C, keeps the protocol of `LanguageModel`.
+"""The CPU engine's Python face: hands the weights' addresses to C, keeps the protocol of `LanguageModel`.
 
 The C code does the whole forward; this file only checks what goes in. Knows nothing of text.
 """
@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_void_p
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from ghostdraft.models.cpu.convert import Tensor, is_current, read_plan
 from ghostdraft.models.cpu.library import library
-from ghostdraft.models.rope import frequencies
+from ghostdraft.models.cpu.weights import Config, Configuration, Weights, read_weights
 from ghostdraft.models.rows import check_path
 from ghostdraft.models.types import (
     CacheState,
@@ -29,7 +28,6 @@ from ghostdraft.models.types import (
     Interrupted,
     Pass,
     Shape,
-    WeightsCorrupt,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -40,40 +38,10 @@ INTERRUPTED = -2  # what a pass gives back that was
 VARIANT = "GHOSTDRAFT_CPU_VARIANT"  # environment: forces one of `variants()`
 
 
-class _Matrix(ctypes.Structure):
-    _fields_ = (
-        ("data", c_void_p),
-        ("bias", c_void_p),
-        *((name, c_int32) for name in ("n", "k", "bits", "zero", "scale_columns", "multiples")),
-    )
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = (
-        *((name, _Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
-        *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "q_norm", "k_norm")),
-    )
-
-
-class _Config(ctypes.Structure):
-    _fields_ = (
-        *(
-            (name, c_int32)
-            for name in ("layers", "hidden", "heads", "kv_heads", "head_dim", "mlp", "vocab", "context", "threads")
-        ),
-        ("rms_eps", c_float),
-        ("rope", c_void_p),
-        ("final_norm", c_void_p),
-        ("layer", POINTER(_Layer)),
-        ("embedding", _Matrix),
-        ("head", _Matrix),
-    )
-
-
 def _engine() -> ctypes.CDLL:
     engine = library()
     engine.gd_variants.restype = POINTER(c_char_p)
-    engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(_Config), c_char_p, c_void_p), c_void_p
+    engine.gd_open.argtypes, engine.gd_open.restype = (POINTER(Config), c_char_p, c_void_p), c_void_p
     engine.gd_close.argtypes, engine.gd_close.restype = (c_void_p,), None
     engine.gd_forward.argtypes = (*[c_void_p] * 4, c_int32, c_void_p, c_int32, c_int32, c_void_p)
     engine.gd_hidden.argtypes, engine.gd_hidden.restype = (c_void_p, c_int32, c_void_p), None
@@ -103,8 +71,8 @@ def default_threads() -> int:
 
 
 class CpuModel:
-    """A `LanguageModel` in C. `context` in tokens sizes the KV cache; `variant` is one of `variants()`.
-    `beside`: an open model whose threads run this one too, never both at once.
+    """A `LanguageModel` in C. `weights`: themselves, or the file that holds them. `context` in tokens sizes the KV
+    cache; `variant` is one of `variants()`. `beside`: an open model whose threads run this one too, never both at once.
 
     A row's logits are independent of the other rows, of the chunking and of its place in the tree bit for bit.
     Not for two threads at once. Raises WeightsCorrupt, EngineUnavailable.
@@ -112,20 +80,20 @@ class CpuModel:
 
     def __init__(
         self,
-        path: Path,
+        weights: Weights | Path,
         context: int,
         threads: int | None = None,
         variant: str | None = None,
         beside: CpuModel | None = None,
     ) -> None:
-        if not is_current(path):
-            raise WeightsCorrupt(f"{path} is cut off or of another version.")
         self._engine = _engine()
         self.variant: str = beside.variant if beside else chosen_variant(variant)
         self.threads: int = beside.threads if beside else min(threads or default_threads(), MAX_THREADS)
-        self._weights = _Weights(path)
-        self._shape, self._context = self._weights.shape, context
-        self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._weights.outputs // 16) * 16), np.float32)
+        self.weights = read_weights(weights) if isinstance(weights, Path) else weights
+        self._shape, self._context = self.weights.shape, context
+        self._outputs = self.weights.head.rows
+        self._inputs = self._inputs_wanted()
+        self._logits: FloatArray = np.empty((MAX_ROWS, -(-self._outputs // 16) * 16), np.float32)
         self._parents: Sequence[int] = ()  # of the last pass
         self._handle = self._open(beside)
 
@@ -155,8 +123,9 @@ class CpuModel:
     ) -> Pass:
         """See `LanguageModel.forward`. What it gives is valid until the next pass.
 
-        `inputs` [n, hidden] are added to the embeddings of the tokens, which count for nothing in a model without any;
-        `layers`: through the first so many only. A later row must not stand on rows that fewer layers ran.
+        `inputs` [n, ...]: what a model wants that fuses them with the embeddings of the tokens; or [n, hidden] for one
+        without embeddings, to which tokens mean nothing. `layers`: through the first so many only; a later row must not
+        stand on rows that fewer layers ran.
         """
         tokens, rows = np.asarray(token_ids, np.int32), np.asarray(logit_rows, np.int32)
         tree = None if parents is None else np.asarray(parents, np.int32)
@@ -173,7 +142,7 @@ class CpuModel:
         if status != 0:
             raise ValueError("a row's parent must stand before it")
         self._parents = range(-1, len(tokens) - 1) if parents is None else parents
-        return Pass(self._logits[: len(rows), : self._weights.outputs], partial(self._hidden, len(tokens)))
+        return Pass(self._logits[: len(rows), : self._outputs], partial(self._hidden, len(tokens)))
 
     def _hidden(self, rows: int) -> FloatArray:
         """Of the last pass."""
@@ -229,14 +198,23 @@ class CpuModel:
             raise ValueError(f"{len(parents)} parents for {n} rows")
         if not 0 <= layers <= self._shape.layers:
             raise ValueError(f"a pass through {layers} layers of {self._shape.layers}")
-        if inputs is not None and inputs.shape != (n, self._shape.hidden):
-            raise ValueError(f"inputs of shape {inputs.shape} for {n} rows of {self._shape.hidden}")
+        given = (n, 0) if inputs is None else inputs.shape
+        if given != (n, self._inputs):
+            raise ValueError(f"inputs of shape {given} where {(n, self._inputs)} are wanted")
+
+    def _inputs_wanted(self) -> int:
+        """Beside each token."""
+        beside = self.weights.fusion_inputs
+        if beside is not None:
+            return beside
+        return 0 if "embedding.weight" in self.weights.matrices else self._shape.hidden
 
     def _open(self, beside: CpuModel | None) -> int:
         if beside and not beside._handle:
             raise ValueError("the model whose threads are to be shared is closed")
-        config = self._weights.config(self._context, self.threads)
-        handle = self._engine.gd_open(ctypes.byref(config), self.variant.encode(), beside and beside._handle)
+        self._configuration = Configuration(self.weights, self._context, self.threads)
+        config = ctypes.byref(self._configuration.config)
+        handle = self._engine.gd_open(config, self.variant.encode(), beside and beside._handle)
         if not handle:
             raise EngineUnavailable(f"No memory for a context of {self._context} tokens. Close something, or use less.")
         return int(handle)
@@ -250,62 +228,6 @@ def chosen_variant(wanted: str | None = None) -> str:
     return wanted or here[0]
 
 
-class _Weights:
-    """A mapped file of weights, and the C structures that point into it."""
-
-    def __init__(self, path: Path) -> None:
-        self.shape, self._tensors, self._start = read_plan(path)
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if hasattr(mmap, "MADV_WILLNEED"):
-            self._map.madvise(mmap.MADV_WILLNEED)
-        self._address = np.frombuffer(self._map, np.uint8).ctypes.data + self._start
-
-    @property
-    def outputs(self) -> int:
-        """How many logits a row has."""
-        return self._tensors[self._head].rows
-
-    @property
-    def _head(self) -> str:
-        return "embedding.weight" if self.shape.tied else "head.weight"
-
-    def config(self, context: int, threads: int) -> _Config:
-        shape = self.shape
-        self._rope = _rope(context, shape)
-        self._layers = (_Layer * shape.layers)(*(self._layer(index) for index in range(shape.layers)))
-        embedding = self._matrix("embedding.weight") if "embedding.weight" in self._tensors else _Matrix()
-        return _Config(
-            shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.mlp, shape.vocab,
-            context, threads, shape.rms_eps, self._rope.ctypes.data, self._at("final_norm.weight"), self._layers,
-            embedding, self._matrix(self._head),
-        )  # fmt: skip
-
-    def _layer(self, index: int) -> _Layer:
-        matrices = (self._matrix(f"{index}.{part}.weight") for part in ("q", "k", "v", "o", "gate", "up", "down"))
-        norms = (self._vector(f"{index}.{part}.weight") for part in ("attention_norm", "mlp_norm", "q_norm", "k_norm"))
-        return _Layer(*matrices, *norms)
-
-    def _matrix(self, key: str) -> _Matrix:
-        tensor, form = self._tensors[key], self._tensors[key].form
-        if form is None:
-            raise WeightsCorrupt(f"{key} is no matrix.")
-        return _Matrix(
-            self._place(tensor), self._vector(key.removesuffix("weight") + "bias"), tensor.rows, tensor.columns,
-            form.bits, form.zero, form.scale_columns, form.multiples,
-        )  # fmt: skip
-
-    def _vector(self, key: str) -> int | None:
-        """None where the model has none."""
-        return self._at(key) if key in self._tensors else None
-
-    def _at(self, key: str) -> int:
-        return self._place(self._tensors[key])
-
-    def _place(self, tensor: Tensor) -> int:
-        return self._address + tensor.offset
-
-
 def _address(array: IntArray | FloatArray | None) -> int | None:
     return None if array is None else array.ctypes.data
 
@@ -315,10 +237,3 @@ def _pages(count: int) -> Bytes:
     objects they would leave holes of megabytes, since copies of caches differ in size."""
     private = {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
     return np.frombuffer(mmap.mmap(-1, max(count, 1), **private), np.uint8, count)
-
-
-def _rope(context: int, shape: Shape) -> FloatArray:
-    """[context, 2, head_dim / 2]: cosine and sine of each position's angles (Su et al. 2021)."""
-    angles = np.outer(np.arange(context), frequencies(shape))
-    factor = shape.rope_scaling.attention_factor if shape.rope_scaling else 1.0
-    return (factor * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(np.float32)

@@ -27,6 +27,8 @@ TOP = {
     "embedding": ("token_embd", "model.embed_tokens"),
     "final_norm": ("output_norm", "model.norm"),
     "head": ("output", "lm_head"),
+    "fusion": ("fusion", "fusion"),  # these two: of drafts
+    "inner": ("inner", "inner"),
 }
 OF_LAYER = {
     "attention_norm": ("attn_norm", "input_layernorm"),
@@ -56,6 +58,10 @@ class Name:
 
     def of_hub(self) -> str:
         return f"{'' if self.layer is None else f'model.layers.{self.layer}.'}{self._both[1]}.{self.kind}"
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind == "bias" or self.part.endswith("norm")
 
     @property
     def _both(self) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from ghostdraft.benchmarks import own_files
 from ghostdraft.benchmarks.decode import REPETITIONS, Run, Trial, by_language, measure, summarise
 from ghostdraft.benchmarks.holes import Cursor
-from ghostdraft.drafting import make
+from ghostdraft.drafting.making import make
 from ghostdraft.drafting.types import Draft, Drafter
 from ghostdraft.models.types import ModelSpec
 from tests.fakes import ByteTokenizer, FakeDrafter, FakeLoaded, FakeModel, next_token_logits, shape
@@ -34,9 +34,7 @@ def writes(text: str) -> FakeLoaded:
 
 
 def the(name: str) -> Drafter:
-    drafter = make(name)
-    assert drafter is not None
-    return drafter
+    return make(name, writes(""))
 
 
 def cursor() -> Cursor:

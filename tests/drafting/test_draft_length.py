@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ghostdraft.drafting.draft_length import DraftLength, Patience, best_length, step_seconds
+from ghostdraft.drafting.draft_length import DraftLength, Patience, Took, best_length, step_seconds
 from ghostdraft.drafting.types import Draft
 from ghostdraft.models.costs import GUESS, Costs
 
@@ -82,12 +82,17 @@ def test_a_step_in_the_costs_is_used_to_its_end() -> None:
     assert best_length([0.3**n for n in range(1, 9)], steps, rate=1.5) == 3
 
 
+def took(length: DraftLength, rows: int, drafting: float = 0.0, load: float = 1.0) -> Took:
+    """As the costs say, on a machine under so much load."""
+    return Took(load * drafting, load * length.costs.verify_seconds(rows), rows)
+
+
 def learned(length: DraftLength, right: float, steps: int = 300) -> DraftLength:
     """Drafts of 8 tokens, whose next token is `right` so often, held by their drafter for right 70 % of the time."""
     rng = random.Random(0)
     draft = Draft.line(range(8), chances=[0.7 ** (i + 1) for i in range(8)])
     for _ in range(steps):
-        length.learn(draft, next((i for i in range(8) if rng.random() > right), 8), 0.0)
+        length.learn(draft, next((i for i in range(8) if rng.random() > right), 8), took(length, 9))
     return length
 
 
@@ -103,7 +108,7 @@ def test_who_drafts_nothing_for_a_while_tries_again() -> None:
     length = learned(DraftLength(costs(0.01, 0.002)), right=0.0)
     before = length.trust
     for _ in range(300):
-        length.learn(Draft(), 0, 0.0)
+        length.learn(Draft(), 0, took(length, 1))
     assert before < 0.4 < 0.9 < length.trust
 
 
@@ -111,7 +116,7 @@ def test_the_rate_is_that_of_all_steps_and_at_first_that_of_one_token_decoding()
     length = DraftLength(costs(0.01, 0.0))
     assert length.rate == pytest.approx(100)
     for _ in range(1000):
-        length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2, 0.0)
+        length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2, took(length, 5))
     assert length.rate == pytest.approx(300, rel=0.15)
 
 
@@ -135,7 +140,7 @@ def test_drawn_tokens_and_tokens_without_chances_are_not_touched() -> None:
     assert length.worth(drawn) is drawn
     fixed = Draft.line((1,))
     assert length.worth(fixed) is fixed
-    length.learn(fixed, 1, 0.0)
+    length.learn(fixed, 1, took(length, 1 + len(fixed)))
     assert length.trust == 1.0
 
 
@@ -172,16 +177,27 @@ def test_patience_comes_back() -> None:
     assert 0 < steps_asked(64, -1.0, patience) < 10
 
 
-def test_a_drafter_that_does_not_pay_is_left_alone_by_its_time() -> None:
+@pytest.mark.parametrize("load", [1.0, 4.0])
+def test_a_drafter_that_does_not_pay_is_left_alone_by_its_time(load: float) -> None:
     """It drafts one token a step, never right, and takes as long as a third of a step."""
     length, asked = DraftLength(costs(0.01, 0.002)), 0
     for _ in range(512):
         if length.asks():
             asked += 1
-            length.learn(Draft.line([1], chances=[0.5]), 0, 0.003)
+            length.learn(Draft.line([1], chances=[0.5]), 0, took(length, 2, 0.003, load))
     assert 0 < asked < 60
 
 
 def test_a_row_costs_what_the_first_few_do() -> None:
     assert DraftLength(costs(0.01, 0.002)).price.row == pytest.approx(0.002)
     assert DraftLength(costs(0.01, 0.002)).price.token == pytest.approx(0.2)
+
+
+def test_under_load_time_is_worth_less_and_a_row_as_many_tokens() -> None:
+    calm, loaded = DraftLength(costs(0.01, 0.002)), DraftLength(costs(0.01, 0.002))
+    for length, load in ((calm, 1.0), (loaded, 3.0)):
+        for _ in range(300):
+            length.learn(Draft.line(range(4), chances=(0.9, 0.8, 0.7, 0.6)), 2, took(length, 5, 0.001, load))
+    assert loaded.price.rate == pytest.approx(calm.price.rate / 3, rel=0.02)
+    assert loaded.price.token == pytest.approx(calm.price.token, rel=0.02)
+    assert loaded.trust == calm.trust

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.drafting import make
 from ghostdraft.drafting.ngram import DRAFT_LENGTH, NgramDrafter
 from ghostdraft.drafting.types import Draft, Price, Verdict
 from ghostdraft.models.types import Pass
@@ -131,18 +130,3 @@ def test_a_draft_costs_little() -> None:
         drafter.propose(16)
         times.append(time.perf_counter() - started)
     assert min(times) < 0.002
-
-
-@pytest.mark.parametrize("name", ["none", "ngram"])
-def test_drafters_are_made_by_name(name: str) -> None:
-    drafter = make(name)
-    assert drafter is not None
-    assert drafter.name == name
-    drafter.begin([1], [])
-    assert not drafter.propose(4).token_ids
-    drafter.observe(Draft(), Verdict((), 1), NOTHING)
-    drafter.reset()
-
-
-def test_an_unknown_name_makes_none() -> None:
-    assert make("medusa-9000") is None

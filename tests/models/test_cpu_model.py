@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +25,10 @@ from ghostdraft.benchmarks.scores import score
 from ghostdraft.models import tokenizer
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.cpu import convert as convert_module
+from ghostdraft.models.cpu.blocks import Q8_0, pack, quantise
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.model import VARIANT, CpuModel, variants
+from ghostdraft.models.cpu.weights import Packed, Weights
 from ghostdraft.models.transformer import Rows, TorchModel
 from ghostdraft.models.types import (
     EngineUnavailable,
@@ -369,18 +372,75 @@ def test_a_full_cache_says_so(model: CpuModel) -> None:
         model.truncate(CONTEXT + 1)
 
 
-# ---- for drafts: fewer layers, states of others, threads of others
+# ---- for drafts: fewer layers, weights of others, states of others, threads of others
+
+
+@every_model
+def test_some_rows_of_a_head_give_the_logits_that_they_gave_before(model: CpuModel, alone: FloatArray) -> None:
+    weights, rows = model.weights, np.random.default_rng(0).permutation(VOCAB)[:37].astype(np.int32)
+    few = replace(
+        weights,
+        shape=replace(weights.shape, tied=False),
+        matrices={**weights.matrices, "head.weight": weights.head.take(rows)},
+    )
+    reduced = CpuModel(few, CONTEXT, beside=model)
+    assert (extend(reduced, tokens(30)) == alone[:30, rows]).all()
+
+
+FUSED = 96  # inputs of a row
+
+
+@pytest.fixture(scope="module")
+def fused(model: CpuModel) -> CpuModel:
+    """The model with a fusion of its embeddings and as many inputs."""
+    weights = model.weights
+    joined = np.random.default_rng(1).normal(size=(weights.shape.hidden, weights.shape.hidden + FUSED))
+    matrix = Packed(Q8_0, *joined.shape, np.frombuffer(pack(quantise(joined.astype(np.float32)), Q8_0), np.uint8))
+    return CpuModel(replace(weights, matrices={**weights.matrices, "fusion.weight": matrix}), CONTEXT, beside=model)
+
+
+def inputs(count: int, width: int) -> FloatArray:
+    return np.random.default_rng(2).normal(size=(count, width)).astype(np.float32)
 
 
 @every_shape
-def test_states_that_are_given_are_added_to_the_embeddings(model: CpuModel) -> None:
+def test_inputs_are_fused_with_embeddings(model: CpuModel, fused: CpuModel) -> None:
+    joined = np.random.default_rng(1).normal(size=(model.shape.hidden, model.shape.hidden + FUSED))
+    model.truncate(0)
+    embedded, given_ones = model.forward(tokens(9), layers=0).hidden, inputs(9, FUSED)
+    assert embedded is not None
+    found = fused.forward(tokens(9), inputs=given_ones, layers=0).hidden
+    assert found is not None
+    assert difference(found, np.concatenate((embedded, given_ones), axis=1) @ joined.T) < 0.02
+
+
+@every_shape
+def test_a_fused_row_among_others_equals_the_row_alone(fused: CpuModel) -> None:
+    given_ones, one_by_one = inputs(20, FUSED), list[FloatArray]()
+    fused.truncate(0)
+    for token, row in zip(tokens(20), given_ones, strict=True):
+        one_by_one.append(fused.forward([token], [0], inputs=row[None]).logits[0].copy())
+        fused.keep([0])
+    fused.truncate(0)
+    assert (fused.forward(tokens(20), range(20), inputs=given_ones).logits == one_by_one).all()
+
+
+@every_shape
+def test_without_embeddings_inputs_stand_for_tokens(model: CpuModel, alone: FloatArray) -> None:
+    weights = model.weights
+    matrices = {key: one for key, one in weights.matrices.items() if key != "embedding.weight"}
+    untied = Weights(replace(weights.shape, tied=False), {**matrices, "head.weight": weights.head}, weights.vectors)
+    bare = CpuModel(untied, CONTEXT, beside=model)
     model.truncate(0)
     embedded = model.forward(tokens(9), layers=0).hidden
-    given_ones = np.random.default_rng(0).normal(size=embedded.shape).astype(np.float32)
-    assert (model.forward(tokens(9), inputs=given_ones, layers=0).hidden == embedded + given_ones).all()
-    plain = model.forward(tokens(9), range(9)).logits.copy()
-    assert (model.forward(tokens(9), range(9), inputs=np.zeros_like(embedded)).logits == plain).all()
-    assert (model.forward(tokens(9), range(9), inputs=given_ones).logits != plain).any()
+    assert (bare.forward([0] * 9, range(9), inputs=embedded).logits == alone[:9]).all()
+
+
+@every_shape
+def test_inputs_that_nobody_wants_are_refused(model: CpuModel, fused: CpuModel) -> None:
+    for one, wrong in ((model, inputs(2, FUSED)), (fused, None), (fused, inputs(1, FUSED)), (fused, inputs(2, 32))):
+        with pytest.raises(ValueError, match="inputs of shape"):
+            one.forward(tokens(2), inputs=wrong)
 
 
 @every_shape
