@@ -328,6 +328,7 @@ class Beginning:
     """An opening: the next token has to be this one."""
 
     met = False
+    left = b""
 
     def __init__(self, token: int) -> None:
         self.token = token

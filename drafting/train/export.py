@@ -47,7 +47,7 @@ def _parts(network: nn.Module) -> tuple[DraftKind, Sizes, int, Tensors]:
         case DraftNetwork():
             return DraftKind.DRAFT_MODEL, network.sizes, 0, _draft_model(network)
         case EagleNetwork():
-            return DraftKind.EAGLE, network.block.sizes, 0, _eagle(network)
+            return DraftKind.EAGLE, network.draft.sizes, 0, _eagle(network)
         case MedusaHeads():
             return DraftKind.MEDUSA, Sizes(network.inner.in_features, layers=0), network.heads, _medusa(network)
     raise TypeError(f"a {type(network).__name__} is no draft")
@@ -55,17 +55,21 @@ def _parts(network: nn.Module) -> tuple[DraftKind, Sizes, int, Tensors]:
 
 def _draft_model(network: DraftNetwork) -> Tensors:
     yield "fusion.weight", network.projection.weight
+    yield from _behind_fusion(network)
+
+
+def _eagle(network: EagleNetwork) -> Tensors:
+    parts = (network.draft.projection, network.state, network.own)
+    yield "fusion.weight", torch.cat([part.weight for part in parts], dim=1)
+    yield from _behind_fusion(network.draft)
+
+
+def _behind_fusion(network: DraftNetwork) -> Tensors:
     for index, block in enumerate(network.trunk.blocks):
         assert isinstance(block, Block)
         yield from _block(index, block)
     yield "output_norm.weight", network.final_norm.weight
     yield "output.weight", network.head.weight
-
-
-def _eagle(network: EagleNetwork) -> Tensors:
-    yield "fusion.weight", network.fusion.weight
-    yield from _block(0, network.block)
-    yield "output_norm.weight", network.final_norm.weight
 
 
 def _medusa(network: MedusaHeads) -> Tensors:
