@@ -324,6 +324,25 @@ def sampled_line(
     return plan
 
 
+class Beginning:
+    """An opening: the next token has to be this one."""
+
+    met = False
+    left = b""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def allowed(self) -> IntArray:
+        return np.array([self.token], np.int32)
+
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        return token_ids[0] == self.token
+
+    def after(self, token_id: int) -> Opening:  # noqa: ARG002
+        return ANYTHING
+
+
 class Never:
     """A cancel token that nobody sets."""
 
