@@ -41,7 +41,7 @@ class DraftLength:
         self.costs = costs
         self._expected = self._accepted = 0.0  # drafted tokens
         self._tokens = self._seconds = 0.0  # of all steps; seconds as the costs say
-        self._load = 1.0  # how many times as long as the costs say passes take now
+        self._load = 1.0  # how many times as long as the costs say passes take now, at least 1
         self._patience = Patience()
 
     def asks(self) -> bool:
@@ -81,7 +81,7 @@ class DraftLength:
     def learn(self, draft: Draft, accepted: int, took: Took) -> None:
         """So many tokens of this draft were accepted. Of a step in which nobody was asked there is nothing to learn."""
         said = self.costs.verify_seconds(took.rows)
-        self._load += (1 - self.MEMORY) * (took.judging / said - self._load)
+        self._load += (1 - self.MEMORY) * (max(1.0, took.judging / said) - self._load)
         drafting = took.drafting / self._load
         self._patience.learn(accepted - (drafting + self._extra(draft)) / self.costs.verify_seconds(1))
         judged = draft.chances is not None
