@@ -68,6 +68,7 @@ class GrowingDrafter:
         if self._guesser:
             self._guesser.begin(token_ids)
         self._mixer, self._hope = self._mixers[language], self._hopes[language]
+        self._caught_up = False
 
     def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
         if self._guesser:
@@ -101,6 +102,7 @@ class GrowingDrafter:
         self._mixers: defaultdict[str, Mixer] = defaultdict(Mixer)  # by language
         self._hopes: defaultdict[str, Average] = defaultdict(lambda: Average(HOPE, 8))
         self._mixer, self._hope = self._mixers[""], self._hopes[""]
+        self._caught_up = False  # with the prompt: the first pass may read much of it, and says nothing of others
         self._passes: deque[float] = deque(maxlen=PASSES)  # the seconds of the last ones
         self._nodes = Nodes(self._mixer, ANYTHING)
         self._asked: list[int] = []  # nodes that the model was asked about, in this order
@@ -111,7 +113,9 @@ class GrowingDrafter:
             started = time.perf_counter()
             if not self._ask(guesser, front):
                 return
-            self._passes.append(time.perf_counter() - started)
+            if self._caught_up:
+                self._passes.append(time.perf_counter() - started)
+            self._caught_up = True
             front = self._front(price)
 
     def _ask(self, guesser: Guesser, front: list[int]) -> bool:
