@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from ghostdraft.drafting.train.network import DraftNetwork, EagleNetwork, MedusaHeads
 
 IGNORED = -100  # tokens that are not in the draft vocabulary
-STATE_WEIGHT = 0.2  # of how far guessed states are from the target's, beside what they say
 
 
 class TargetHead(nn.Module):
@@ -50,11 +49,10 @@ def eagle(
     network: EagleNetwork, head: TargetHead, token_ids: torch.Tensor, states: torch.Tensor, guesses: int, stride: int
 ) -> torch.Tensor:
     """Of so many guesses one upon the other; only every `stride`th place is judged, beginning with a random one."""
-    made = network.guesses(states[:, :-1], token_ids[:, 1:], guesses)
+    made = network.guesses(token_ids[:, 1:], states[:, :-1], guesses)
     first = guesses + int(torch.randint(stride, ()))
-    wanted = states[:, 1:][:, first::stride]
-    said = head.logits(wanted)
-    losses = [_guess_loss(one[:, first::stride], wanted, said, head) for one in made]
+    wanted = head.logits(states[:, 1:][:, first::stride])
+    losses = [_divergence(network.draft.head(one[:, first::stride]), wanted) for one in made]
     return torch.stack(losses).mean()
 
 
@@ -68,11 +66,6 @@ def medusa(heads: MedusaHeads, head: TargetHead, states: torch.Tensor, stride: i
         for i in range(heads.heads)
     ]
     return torch.stack(losses).mean()
-
-
-def _guess_loss(guessed: torch.Tensor, wanted: torch.Tensor, said: torch.Tensor, head: TargetHead) -> torch.Tensor:
-    apart = (guessed - wanted).float().square().mean() / wanted.float().square().mean()
-    return _divergence(head.logits(guessed), said) + STATE_WEIGHT * apart
 
 
 def _divergence(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ to nothing of it ships. Its head has rows for the draft vocabulary only. Knows n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -91,11 +92,11 @@ class Trunk(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, T, hidden), before the final norm."""
+    def forward(self, x: torch.Tensor, memories: Sequence[Memory | None] | None = None) -> torch.Tensor:
+        """(B, T, hidden), before the final norm. `memories`: of each block."""
         rope = rope_table(x.shape[1], x.device)
-        for block in self.blocks:
-            x = block(x, rope)
+        for block, memory in zip(self.blocks, memories or [None] * len(self.blocks), strict=True):
+            x = block(x, rope, memory)
         return x
 
 
@@ -115,41 +116,48 @@ class DraftNetwork(nn.Module):
 
     def hidden(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(B, T) -> (B, T, hidden), behind the final norm."""
-        embedded = F.embedding(token_ids, self.embedding).to(self.projection.weight.dtype)
-        states: torch.Tensor = self.trunk(self.projection(embedded))
-        normed: torch.Tensor = self.final_norm(states)
+        normed: torch.Tensor = self.final_norm(self.trunk(self.projected(token_ids)))
         return normed
+
+    def projected(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """(B, T) -> (B, T, hidden): embeddings."""
+        embedded = F.embedding(token_ids, self.embedding).to(self.projection.weight.dtype)
+        found: torch.Tensor = self.projection(embedded)
+        return found
 
 
 class EagleNetwork(nn.Module):
-    """One layer over the target's states and the token that came of each. It guesses the next states, of which the
-    target's own head then tells the tokens; behind the first guess its own stand for the target's. States are those
-    behind the final norm, the target's or its own.
-    Y. Li et al. 2024 (arXiv:2401.15077).
+    """A draft model that sees the target's states, too: each token goes in with the state that it came of. Behind the
+    text, where the target has none yet, its own states stand for them (after EAGLE: Y. Li et al. 2024,
+    arXiv:2401.15077). States are those behind a final norm, the target's scaled to a mean square of 1. It may begin as
+    a draft model that knows of no states.
     """
 
-    embedding: torch.Tensor
-
-    def __init__(self, sizes: Sizes, embedding: torch.Tensor) -> None:
+    def __init__(self, draft: DraftNetwork, target_hidden: int) -> None:
         super().__init__()
-        self.register_buffer("embedding", embedding, persistent=False)
-        self.fusion = nn.Linear(embedding.shape[1] + sizes.hidden, sizes.hidden, bias=False)
-        self.block = Block(sizes)
-        self.final_norm = nn.RMSNorm(sizes.hidden, EPS)
+        self.draft = draft
+        hidden = draft.sizes.hidden
+        self.state, self.own = (nn.Linear(width, hidden, bias=False) for width in (target_hidden, hidden))
+        for linear in (self.state, self.own):
+            nn.init.zeros_(linear.weight)
 
-    def forward(self, states: torch.Tensor, token_ids: torch.Tensor, memory: Memory | None = None) -> torch.Tensor:
-        """States (B, T, hidden) and the tokens (B, T) that followed them -> the next states."""
-        x = self.fusion(torch.cat((F.embedding(token_ids, self.embedding).to(states), states), dim=-1))
-        guessed: torch.Tensor = self.final_norm(self.block(x, rope_table(x.shape[1], x.device), memory))
-        return guessed
+    def forward(
+        self, token_ids: torch.Tensor, came_of: torch.Tensor, memories: Sequence[Memory | None] | None = None
+    ) -> torch.Tensor:
+        """Tokens (B, T), and (B, T, hidden) what `state` or `own` made of the state behind the token before each ->
+        (B, T, hidden), behind the final norm."""
+        x = self.draft.projected(token_ids) + came_of
+        normed: torch.Tensor = self.draft.final_norm(self.draft.trunk(x, memories))
+        return normed
 
-    def guesses(self, states: torch.Tensor, token_ids: torch.Tensor, count: int) -> list[torch.Tensor]:
-        """Guess number s, in `count`, for each place, made of guess s - 1 at the place before it; the first s places of
+    def guesses(self, token_ids: torch.Tensor, states: torch.Tensor, count: int) -> list[torch.Tensor]:
+        """Tokens (B, T) and the target's states (B, T, target's hidden) behind the token before each -> `count` times
+        (B, T, hidden). Guess number s at a place is made of guess s - 1 at the place before it; the first s places of
         it mean nothing."""
-        memory, made = Memory(), list[torch.Tensor]()
-        for _ in range(count):
-            made.append(self(states, token_ids, memory))
-            states = F.pad(made[-1][:, :-1], (0, 0, 1, 0))
+        memories = [Memory() for _ in self.draft.trunk.blocks]
+        made = [self(token_ids, self.state(F.rms_norm(states, states.shape[-1:])), memories)]
+        while len(made) < count:
+            made.append(self(token_ids, self.own(F.pad(made[-1][:, :-1], (0, 0, 1, 0))), memories))
         return made
 
 

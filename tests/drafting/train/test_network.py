@@ -33,14 +33,29 @@ def test_a_draft_model_sees_what_stands_before_only(embedding: torch.Tensor) -> 
 
 @pytest.mark.parametrize("what", ["state", "token"])
 def test_an_eagle_sees_what_stands_before_only(embedding: torch.Tensor, what: str) -> None:
-    network = EagleNetwork(SIZES, embedding)
-    states, token_ids = torch.randn(1, LENGTH, 128), torch.arange(LENGTH)[None]
+    network = eagle(embedding)
+    states, token_ids = torch.randn(1, LENGTH, 96), torch.arange(LENGTH)[None]
     changed, others = states.clone(), token_ids.clone()
     if what == "state":
         changed[0, 5] += 1
     else:
         others[0, 5] = 40
-    assert seen_from(network(states, token_ids), network(changed, others)) == [False] * 5 + [True] * 7
+    for one, other in zip(network.guesses(token_ids, states, 1), network.guesses(others, changed, 1), strict=True):
+        assert seen_from(one, other) == [False] * 5 + [True] * 7
+
+
+def test_an_eagle_begins_as_its_draft_model(embedding: torch.Tensor) -> None:
+    draft = DraftNetwork(SIZES, embedding, draft_vocab=20)
+    token_ids = torch.arange(LENGTH)[None]
+    first, *_ = EagleNetwork(draft, 96).guesses(token_ids, torch.randn(1, LENGTH, 96), 2)
+    torch.testing.assert_close(first, draft.hidden(token_ids))
+
+
+def eagle(embedding: torch.Tensor) -> EagleNetwork:
+    """One that heeds states."""
+    network = EagleNetwork(DraftNetwork(SIZES, embedding, draft_vocab=20), 96)
+    torch.nn.init.normal_(network.state.weight)
+    return network
 
 
 def test_untrained_medusa_heads_say_what_the_target_says_next() -> None:
@@ -51,5 +66,5 @@ def test_untrained_medusa_heads_say_what_the_target_says_next() -> None:
 
 
 def test_the_embedding_is_frozen(embedding: torch.Tensor) -> None:
-    for network in (DraftNetwork(SIZES, embedding, 20), EagleNetwork(SIZES, embedding)):
-        assert not any(parameter is network.embedding for parameter in network.parameters())
+    network = eagle(embedding)
+    assert not any(parameter is network.draft.embedding for parameter in network.parameters())
