@@ -13,16 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from ghostdraft.benchmarks.holes import Cursor
 from ghostdraft.completion.decode import Decoder
 from ghostdraft.completion.engine import Engine, Loaded
 from ghostdraft.completion.types import Budget, Snapshot, Step, Verify
-from ghostdraft.drafting.types import Drafter
+from ghostdraft.drafting.none import NoDrafter
+from ghostdraft.drafting.types import Draft, Drafter, Verdict
 from ghostdraft.models.costs import Costs
 from ghostdraft.models.sampling import Sampling
-from ghostdraft.models.types import LanguageModel
+from ghostdraft.models.types import LanguageModel, Pass
 
 MOST_TOKENS = 64  # at one hole
 REPETITIONS = 3
@@ -34,13 +36,17 @@ Advance = Callable[[int], None]  # so many holes are done
 @dataclass(frozen=True, slots=True)
 class Run:
     """What one drafter did once at one hole. `token_ids` are those left standing, `steps` the passes that took;
-    `seconds` is all of the decoding, what the rules threw away included."""
+    `seconds` is all of the decoding, what the rules threw away included; `predicted`, how long that takes by the cost
+    model, with the drafts as measured; `drafting`, those alone. `accepted_at[i]`: steps that accepted i + 1 or more."""
 
     token_ids: tuple[int, ...]
     steps: int
     drafted: int
     accepted: int
     seconds: float
+    predicted: float = 0.0
+    drafting: float = 0.0
+    accepted_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,8 @@ class Summary:
 
     `speedup` is the ratio of the times for all tokens, `speedup_median` the median over the holes, with the quartiles;
     a hole's time is the median of its runs. `identical`: every run wrote the very tokens of one-token decoding.
+    `predicted`: the speedup by the cost model. `draft_ms` a step; `accepted_at[i]`: the share of steps that accepted
+    i + 1 tokens or more.
     """
 
     tokens_per_second: float
@@ -84,6 +92,9 @@ class Summary:
     identical: bool
     cursors: int
     tokens: int
+    predicted: float
+    draft_ms: float
+    accepted_at: tuple[float, ...]
 
     def as_json(self) -> dict[str, Any]:
         low, median, high = self.speedup_quartiles
@@ -97,6 +108,9 @@ class Summary:
             "speedup_quartiles": [round(low, 3), round(high, 3)],
             "cursors": self.cursors,
             "tokens": self.tokens,
+            "predicted_speedup": round(self.predicted, 3),
+            "draft_ms": round(self.draft_ms, 3),
+            "accepted_at": [round(share, 3) for share in self.accepted_at],
         }
 
 
@@ -130,9 +144,10 @@ class Bench:
         return {name: Trial(cursor.language, tuple(of)) for name, of in runs.items()}
 
     def read(self, cursor: Cursor) -> Task:
-        """A first run, which does not count, brings the prompt into the cache; the next ones are at this cursor."""
+        """A first run of one-token decoding, which does not count, brings the prompt into the cache and shows it to all
+        drafters; the next ones are at this cursor."""
         self._snapshot = Snapshot(f"file:///{cursor.name}", 0, cursor.language, cursor.text, cursor.offset)
-        self.run(self._drafters[0])
+        self.run(Audience(self._drafters))
         return self._tape.task
 
     def run(self, drafter: Drafter) -> Run:
@@ -141,6 +156,25 @@ class Bench:
         self._tape.clear()
         completion = self._engine.complete(self._snapshot, self._budget, threading.Event())
         return self._tape.run_until(completion.stats.kept_tokens)
+
+
+class Audience(NoDrafter):
+    """One-token decoding that drafters listen to."""
+
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
+        self._drafters = drafters
+
+    def begin(self, token_ids: Sequence[int], buffers: Sequence[Sequence[int]], language: str = "") -> None:
+        for drafter in self._drafters:
+            drafter.begin(token_ids, buffers, language)
+
+    def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
+        for drafter in self._drafters:
+            drafter.read(at, token_ids, result)
+
+    def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
+        for drafter in self._drafters:
+            drafter.observe(draft, verdict, result)
 
 
 @dataclass
@@ -186,20 +220,32 @@ class Tape(Decoder):
             if len(token_ids) < kept:
                 used.append(step)
                 token_ids.extend(step.token_ids)
-        drafted, accepted = sum(step.drafted for step in used), sum(step.accepted for step in used)
-        return Run(tuple(token_ids[:kept]), len(used), drafted, accepted, self._reel.seconds)
+        depths = range(max((step.accepted for step in used), default=0))
+        return Run(
+            tuple(token_ids[:kept]),
+            len(used),
+            sum(step.drafted for step in used),
+            sum(step.accepted for step in used),
+            self._reel.seconds,
+            sum(self._predicted(step) for step in self._reel.steps),
+            sum(step.drafting for step in self._reel.steps),
+            tuple(sum(step.accepted > depth for step in used) for depth in depths),
+        )
+
+    def _predicted(self, step: Verify) -> float:
+        return step.drafting + self.costs.verify_seconds(1 + step.riding + step.drafted)
 
 
 def summarise(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Summary:
     """Of one drafter, held against one-token decoding at the same holes. Holes where nothing stands count as time."""
     tokens, seconds = sum(trial.tokens for trial in trials), sum(trial.seconds for trial in trials)
     runs = [run for trial in trials for run in trial.runs]
-    drafted = sum(run.drafted for run in runs)
+    drafted, steps = sum(run.drafted for run in runs), sum(run.steps for run in runs)
     return Summary(
         tokens_per_second=tokens / seconds,
         speedup=sum(trial.seconds for trial in baseline) / seconds,
         speedup_quartiles=quartiles([one.seconds / trial.seconds for trial, one in _pairs(trials, baseline)]),
-        tokens_per_step=sum(len(run.token_ids) for run in runs) / max(1, sum(run.steps for run in runs)),
+        tokens_per_step=sum(len(run.token_ids) for run in runs) / max(1, steps),
         acceptance=sum(run.accepted for run in runs) / drafted if drafted else 0.0,
         identical=all(
             run.token_ids == other.runs[0].token_ids
@@ -208,7 +254,21 @@ def summarise(trials: Sequence[Trial], baseline: Sequence[Trial]) -> Summary:
         ),
         cursors=len(trials),
         tokens=tokens,
+        predicted=_predicted(baseline) / max(_predicted(trials), 1e-9),
+        draft_ms=1000 * sum(run.drafting for run in runs) / max(1, steps),
+        accepted_at=tuple(
+            sum(counts) / steps for counts in zip_longest(*(run.accepted_at for run in runs), fillvalue=0)
+        ),
     )
+
+
+def _shares(counts: Sequence[Sequence[int]], steps: int) -> tuple[float, ...]:
+    return tuple(sum(at_depth) / steps for at_depth in zip_longest(*counts, fillvalue=0))
+
+
+def _predicted(trials: Sequence[Trial]) -> float:
+    """Seconds, of a run at each hole."""
+    return sum(statistics.median(run.predicted for run in trial.runs) for trial in trials)
 
 
 def by_language(trials: Sequence[Trial], baseline: Sequence[Trial]) -> dict[str, Summary]:

@@ -20,6 +20,7 @@ from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.drafting.making import make
 from ghostdraft.drafting.measuring import measure_once
 from ghostdraft.lsp_server.serving import serve_stdio
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.models import tokenizer
 from ghostdraft.models.cost_file import NAME as COSTS
 from ghostdraft.models.cost_file import CostFile
@@ -59,7 +60,7 @@ def prefix_first(spec: ModelSpec) -> ModelSpec:
     return replace(spec, fim=tuple(template for template in spec.fim if template.order == FimOrder.PREFIX_FIRST))
 
 
-def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> Engine:
+def engine(texts: Texts, model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> Engine:
     """Raises ModelError; RuntimeError where llama.cpp cannot load the file."""
     checkpoint = Store().find(model)
     spec = prefix_first(checkpoint.spec) if prompt == "llama.vim" else checkpoint.spec
@@ -68,7 +69,7 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
     costs = CostFile(checkpoint.folder / COSTS, f"llama.cpp, {gguf.name}, {'flash' if flash else 'plain'}")
     measure_once(llama, costs)
     loaded = Loaded(spec, tokenizer.load(checkpoint.tokenizer_path), llama, "llama.cpp", costs)
-    proposer = make(drafter, loaded)
+    proposer = make(drafter, loaded, texts.datastore())
     kind, window = (NearLines, ALL) if prompt == "llama.vim" else (Plain, DEFAULT_WINDOW)
     made = kind(loaded, proposer, Sampling.GREEDY, window)
     # always as many rows in a pass: it is not interrupted anyway
@@ -79,9 +80,11 @@ def engine(model: str, drafter: str, gguf: Path, flash: bool, prompt: str) -> En
 def main() -> None:
     gguf, flash, prompt, notes_path = sys.argv[1:]
     with Path(notes_path).open("a", encoding="utf-8") as notes:
-        serve_stdio(
-            load=lambda model, drafter, _: NotingEngine(engine(model, drafter, Path(gguf), flash == "1", prompt), notes)
-        )
+
+        def load(texts: Texts, model: str, drafter: str, _context: int) -> NotingEngine:
+            return NotingEngine(engine(texts, model, drafter, Path(gguf), flash == "1", prompt), notes)
+
+        serve_stdio(load=load)
 
 
 if __name__ == "__main__":

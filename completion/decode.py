@@ -62,6 +62,11 @@ class Decoder:
         self._pace = PrefillPace(self.model.max_rows, costs, self._least_rows)
         self._forget_acceptance()
 
+    @property
+    def drafts(self) -> bool:
+        """Whether tokens are drafted; not where that does not pay here."""
+        return not self._length.given_up
+
     def run(
         self,
         prompt_ids: Sequence[int],
@@ -197,7 +202,7 @@ class Decoder:
         if asks:
             self._length.learn(draft, len(accepted), took)
         token_ids, seconds = (*accepted, verdict.next_token), time.perf_counter() - started
-        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds, took.drafting)
+        return Verify(token_ids, len(draft), len(accepted), len(pending) - 1, seconds, took.drafting, asks)
 
     def _draft(self, pending: int, remaining: int, opening: Opening) -> Draft:
         """What pays, and fits behind so many pending tokens."""
@@ -313,6 +318,7 @@ def count(stats: DecodeStats, step: Step) -> None:
     stats.steps += 1
     stats.read_tokens += step.riding
     stats.generated_tokens += len(step.token_ids)
+    stats.undrafted_steps += not step.asked
     stats.drafted += step.drafted
     stats.accepted += step.accepted
     stats.decode_ms += 1000 * step.seconds

@@ -29,6 +29,7 @@ from ghostdraft.models.types import LanguageModel, ModelSpec, Tokenizer
 LEAST_WINDOW = 64  # code points of prefix, below which tokens are cut off instead
 CHAT_MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 NOTHING = "", Stop(StopReason.EMPTY, 0)
+UNDRAFTED = "Drafting does not pay here now, so tokens come one by one."
 TELLING = (StopReason.CANCELLED, StopReason.DEADLINE, StopReason.SUFFIX, StopReason.REPETITION)
 
 
@@ -58,7 +59,7 @@ class Engine:
     """Owns the model's cache: one request at a time. `drafter` and `sampling` may be exchanged between requests."""
 
     def __init__(self, loaded: Loaded, drafter: Drafter, sampling: Sampling, window: Window = DEFAULT_WINDOW) -> None:
-        self.note = loaded.note
+        self._note = loaded.note
         self.on_gpu = loaded.device in GPUS
         self.decoder = Decoder(loaded.model, drafter, sampling, loaded.costs.read() or GUESS)
         self._costs = loaded.costs
@@ -70,6 +71,11 @@ class Engine:
         self._buffers = Buffers(loaded.tokenizer)
         self._trees = Trees()
         self._window = window
+
+    @property
+    def note(self) -> str:
+        """For the user, where the model does not run as it might."""
+        return " ".join(filter(None, (self._note, "" if self.decoder.drafts else UNDRAFTED)))
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion:
         """What to show at the snapshot's cursor; never raises for anything in the text.

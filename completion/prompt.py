@@ -99,26 +99,26 @@ class Opening:
     """The tokens that spell `lead`: each goes on with it or goes beyond it."""
 
     def __init__(self, lead: bytes, spellings: Spellings) -> None:
-        self._left = lead
+        self.left = lead
         self._spellings = spellings
 
     @property
     def met(self) -> bool:
-        return not self._left
+        return not self.left
 
     def allowed(self) -> IntArray:
-        return self._spellings.along(self._left)
+        return self._spellings.along(self.left)
 
     def fits(self, token_ids: Sequence[int]) -> bool:
         spelled = b""
         for token in token_ids:
-            if len(spelled) >= len(self._left):
+            if len(spelled) >= len(self.left):
                 break
             spelled += self._spellings.of(token)
-        return spelled.startswith(self._left) or self._left.startswith(spelled)
+        return spelled.startswith(self.left) or self.left.startswith(spelled)
 
     def after(self, token_id: int) -> Opening:
-        return Opening(self._left[len(self._spellings.of(token_id)) :], self._spellings) if self._left else self
+        return Opening(self.left[len(self._spellings.of(token_id)) :], self._spellings) if self.left else self
 
 
 def pieces(text: str) -> list[str]:

@@ -74,7 +74,7 @@ class Prefill:
 class Verify:
     """`token_ids` were generated, at least one; a stop token can only be the last. Of `drafted` tokens a path from the
     draft's root was `accepted`: depths 0 to accepted - 1. `riding`: so many of the prompt's were read along with it.
-    `drafting`: of its `seconds`, those in which it drafted.
+    `drafting`: of its `seconds`, those in which it drafted. `asked`: whether anybody was asked for a draft.
     """
 
     token_ids: tuple[int, ...]
@@ -83,6 +83,7 @@ class Verify:
     riding: int = 0
     seconds: float = 0.0
     drafting: float = 0.0
+    asked: bool = True
 
 
 Step: TypeAlias = Prefill | Verify  # one pass of the model
@@ -131,7 +132,8 @@ class DecodeStats:
     """Counts in tokens, times in milliseconds. `accepted_per_position[i]`: drafts accepted at depth i.
 
     Of the prompt's tokens `reused_tokens` were in the cache and `read_tokens` were read. `kept_tokens`: of those
-    generated, how many the stop rules left standing. `draft_ms` is a part of `decode_ms`.
+    generated, how many the stop rules left standing. `draft_ms` is a part of `decode_ms`; in `undrafted_steps` nobody
+    was asked for a draft, as that did not pay.
     """
 
     prompt_tokens: int = 0
@@ -140,6 +142,7 @@ class DecodeStats:
     generated_tokens: int = 0
     kept_tokens: int = 0
     steps: int = 0
+    undrafted_steps: int = 0
     drafted: int = 0
     accepted: int = 0
     prefill_ms: float = 0.0

@@ -10,6 +10,7 @@ class DrafterName(StrEnum):
 
     NONE = "none"
     NGRAM = "ngram"
+    CORPUS = "corpus"
     DRAFT_MODEL = "draft-model"
     SELF = "self"
     MEDUSA = "medusa"

@@ -49,6 +49,11 @@ class DraftLength:
         return self._patience.asks()
 
     @property
+    def given_up(self) -> bool:
+        """Whether nobody is asked, and that not for the first time on end."""
+        return self._patience.given_up
+
+    @property
     def trust(self) -> float:
         """How many tokens were accepted for each that was expected to be."""
         return (self.CAUTION + self._accepted) / (self.CAUTION + self._expected)
@@ -111,6 +116,11 @@ class Patience:
             self._rest -= 1
             return False
         return True
+
+    @property
+    def given_up(self) -> bool:
+        """In a rest that another one came before."""
+        return self._rest > 0 and self._next_rest > 2 * self.FIRST_REST
 
     def learn(self, gain: float) -> None:
         """Of a step in which it was asked: the tokens that it brought, less those that its time would have."""

@@ -35,17 +35,18 @@ class DraftModel:
 
     def follow(self) -> FloatArray | None:
         result = self._catch_up(len(self._text))
-        return None if result is None else result.logits
+        return None if result is None else self._known(result)
 
     def expand(self, token_ids: Sequence[int], parents: Sequence[int], fresh: int) -> FloatArray:
         rows = range(len(token_ids) - fresh, len(token_ids))
-        return self._model.forward(token_ids, rows, parents).logits
+        return self._known(self._model.forward(token_ids, rows, parents))
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:  # noqa: ARG002
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
 
-    def reset(self) -> None:
-        self._truncate(0)
+    def _known(self, result: Pass) -> FloatArray:
+        """Without what stands for padding, or for tokens that the target has not."""
+        return result.logits[:, : len(self.vocabulary)]
 
     def _catch_up(self, end: int) -> Pass | None:
         """Reads the text up to there, with the logits behind it; None where the window does not reach so far."""

@@ -1,8 +1,8 @@
-"""A layer over the target's own states (EAGLE: Y. Li et al. 2024, arXiv:2401.15077).
+"""A draft model that sees the target's states, too (after EAGLE: Y. Li et al. 2024, arXiv:2401.15077).
 
-Row j is made of the target's state behind token j and of token j + 1, and guesses the state behind token j + 1, from
-which a head tells token j + 2. Behind the text, where the target has no states yet, its own guesses stand for them.
-States are those behind a final norm, the target's or its own.
+Row j is made of token j + 1 and of the state that it came of, the target's behind token j; it tells token j + 2. Behind
+the text, where the target has no states yet, its own stand for them. States are those behind a final norm; the target's
+are brought to a mean square of 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StateNetwork(LanguageModel, Protocol):
         parents: Sequence[int] | None = None,
         inputs: FloatArray | None = None,
     ) -> Pass:
-        """`inputs` [n, target's hidden]"""
+        """`inputs` [n, target's hidden + own hidden]: one of the two states, and zeros for the other."""
 
 
 Norm = Callable[[FloatArray], FloatArray]
@@ -37,25 +37,32 @@ Norm = Callable[[FloatArray], FloatArray]
 
 class Eagle:
     """A `Guesser`. `network` tells logits of `vocabulary` [draft vocab]; its context is `CONTEXT` at least;
-    `target_norm` and `own_norm`: of the states."""
+    `target_norm` and `own_norm`: of the states; `target_hidden`: the width of the target's."""
 
     def __init__(
-        self, name: str, network: StateNetwork, vocabulary: IntArray, target_norm: Norm, own_norm: Norm
+        self,
+        name: str,
+        network: StateNetwork,
+        vocabulary: IntArray,
+        target_norm: Norm,
+        own_norm: Norm,
+        target_hidden: int,
     ) -> None:
         self.name = name
         self.vocabulary = vocabulary
         self._network = network
         self._target_norm, self._own_norm = target_norm, own_norm
         self._text: list[int] = []
-        self._states = States()
+        self._states = States(target_hidden, network.shape.hidden)
         self._start = 0  # the row that is the network's first
-        self._guesses: list[FloatArray] = []  # the states behind the text, and behind each node asked about
+        self._firm = 0  # how many of its rows stay: behind them, states are yet to come
+        self._guesses: list[FloatArray] = []  # inputs behind the text, and behind each node asked about
 
     def begin(self, token_ids: Sequence[int]) -> None:
         shared = common_prefix(self._text, token_ids)
         self._text = list(token_ids)
         self._states.truncate(shared)
-        self._truncate(min(shared - 1, len(token_ids) - 2))
+        self._firm = max(0, min(self._firm, min(shared, len(token_ids) - 1) - 1 - self._start))
 
     def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
         if at + len(token_ids) > len(self._text) - WINDOW - SLIDE:
@@ -63,10 +70,12 @@ class Eagle:
             self._catch_up()
 
     def follow(self) -> FloatArray | None:
-        result = self._catch_up() if self._states.end == len(self._text) - 1 else None
+        """Rows whose states are yet to come do without."""
+        firm = self._catch_up()
+        result = self._run(len(self._text) - 1) or firm
         if result is None or result.hidden is None:
             return None
-        self._guesses = list(self._own_norm(result.hidden[-1:]))
+        self._guesses = [self._states.own(result.hidden[-1], self._own_norm)]
         return result.logits
 
     def expand(self, token_ids: Sequence[int], parents: Sequence[int], fresh: int) -> FloatArray:
@@ -74,7 +83,7 @@ class Eagle:
         result = self._network.forward(token_ids, range(len(token_ids) - fresh, len(token_ids)), parents, inputs)
         logits, hidden = result.logits, result.hidden
         assert hidden is not None
-        self._guesses = [self._guesses[0], *self._own_norm(hidden)]
+        self._guesses = [self._guesses[0], *(self._states.own(one, self._own_norm) for one in hidden)]
         return logits
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
@@ -84,17 +93,20 @@ class Eagle:
             self._hear(len(self._text) - known, hidden[[*range(known), *(known + i for i in verdict.accepted)]])
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
 
-    def reset(self) -> None:
-        self.begin(())
-
     def _hear(self, at: int, hidden: FloatArray | None) -> None:
         if hidden is not None:
             self._states.put(at, self._target_norm(hidden))
 
     def _catch_up(self) -> Pass | None:
-        """Runs the rows whose states and tokens are there, with the logits of the last one; None where none is left."""
+        """The rows whose states are there; they stay."""
         self._move()
-        result, end = None, min(self._states.end, len(self._text) - 1)
+        result = self._run(min(self._states.end, len(self._text) - 1))
+        self._firm = self._network.length
+        return result
+
+    def _run(self, end: int) -> Pass | None:
+        """Keeps the rows up to there, with the logits of the last one; None where none is left."""
+        result = None
         while (at := self._start + self._network.length) < end:
             rows = range(at, min(end, at + self._network.max_rows))
             inputs = self._states[rows]
@@ -103,35 +115,40 @@ class Eagle:
         return result
 
     def _move(self) -> None:
-        start = max(window_start(self._start, len(self._text)), self._states.start)
-        if start != self._start:
-            self._network.truncate(0)
-            self._start = start
-
-    def _truncate(self, end: int) -> None:
-        """Forgets the rows from number `end` on."""
-        self._network.truncate(max(0, min(self._network.length, end - self._start)))
+        """To the window over the text as it is, without the rows that do not stay."""
+        start = window_start(self._start, len(self._text))
+        self._network.truncate(self._firm if start == self._start else 0)
+        self._start = start
 
 
 class States:
-    """The target's states behind the tokens [start, end) of the text."""
+    """What the network takes beside tokens: the target's states behind the tokens [start, end) of the text, or one of
+    its own; zeros where there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, target_hidden: int, own_hidden: int) -> None:
         self.start = self.end = 0
+        self._widths = target_hidden, own_hidden
         self._rows: dict[int, FloatArray] = {}
 
     def __getitem__(self, positions: range) -> FloatArray:
-        """[n, hidden]"""
-        return np.stack([self._rows[position] for position in positions])
+        """[n, width]"""
+        none = np.zeros(sum(self._widths), np.float32)
+        return np.stack([self._rows.get(position, none) for position in positions])
+
+    def own(self, hidden: FloatArray, norm: Norm) -> FloatArray:
+        """[own hidden] -> [width]"""
+        return np.pad(norm(hidden), (self._widths[0], 0))
 
     def put(self, at: int, states: FloatArray) -> None:
-        """[n, hidden] from `at` on; what stood there or behind is forgotten, and all, where there is a gap before."""
+        """The target's [n, hidden] from `at` on; what stood there or behind is forgotten, and all, where there is a gap
+        before."""
         if self.start <= at <= self.end:
             self.truncate(at)
         else:
             self._rows.clear()
             self.start = at
-        self._rows.update(enumerate(states, at))
+        scaled = states / np.sqrt(np.square(states).mean(axis=1, keepdims=True))
+        self._rows.update(enumerate(np.pad(scaled, ((0, 0), (0, self._widths[1]))), at))
         self.end = at + len(states)
 
     def truncate(self, end: int) -> None:

@@ -52,8 +52,6 @@ class Guesser(Protocol):
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None: ...
 
-    def reset(self) -> None: ...
-
 
 class GrowingDrafter:
     """A model alone, or `hybrid`: with drafters that copy."""
@@ -97,8 +95,6 @@ class GrowingDrafter:
     def reset(self) -> None:
         for copier in self._copiers:
             copier.reset()
-        if self._guesser:
-            self._guesser.reset()
         self._forget()
 
     def _forget(self) -> None:

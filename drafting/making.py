@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from ghostdraft.drafting import DrafterName
+from ghostdraft.drafting.corpus import CorpusDrafter
+from ghostdraft.drafting.datastore import Datastore
 from ghostdraft.drafting.draft_model import CONTEXT, DraftModel
 from ghostdraft.drafting.eagle import Eagle
 from ghostdraft.drafting.growing import GrowingDrafter, Guesser
@@ -20,7 +22,17 @@ from ghostdraft.models.cpu.drafts import MedusaHeads, Norm, OpenDraft, StateHead
 from ghostdraft.models.cpu.model import CpuModel
 from ghostdraft.models.draft_file import DraftKind, read_draft
 from ghostdraft.models.drafts import find_draft
-from ghostdraft.models.types import EngineUnavailable, IntArray, LanguageModel, ModelNotFound, ModelSpec
+from ghostdraft.models.load import load
+from ghostdraft.models.store import Store
+from ghostdraft.models.types import (
+    EngineUnavailable,
+    IntArray,
+    LanguageModel,
+    ModelError,
+    ModelNotFound,
+    ModelSpec,
+    Tokenizer,
+)
 
 EXIT = 2 / 3  # of the target's layers make a draft of its own
 
@@ -32,29 +44,44 @@ class Loaded(Protocol):
     def spec(self) -> ModelSpec: ...
 
     @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
     def model(self) -> LanguageModel: ...
 
+    @property
+    def device(self) -> str: ...
 
-def make(name: str, target: Loaded) -> Drafter:
-    """Raises ModelNotFound where the target has no such draft, EngineUnavailable where its engine runs none."""
+
+def make(name: str, target: Loaded, datastore: Datastore | None = None) -> Drafter:
+    """`datastore`: what a drafter may copy from, where there is something. Raises ModelNotFound where the target has no
+    such draft, EngineUnavailable where its engine runs none, ModelError where there is nothing to copy from."""
     wanted = DrafterName(name)
     if wanted is DrafterName.NONE:
         return NoDrafter()
     if wanted is DrafterName.NGRAM:
         return NgramDrafter()
+    if wanted is DrafterName.CORPUS:
+        return _corpus(target, datastore)
     if wanted is DrafterName.HYBRID:
-        return GrowingDrafter(name, _best_guesser(target), [NgramDrafter()])
+        copiers = [NgramDrafter(), *([] if datastore is None else [_corpus(target, datastore)])]
+        return GrowingDrafter(name, _best_guesser(target), copiers)
     return GrowingDrafter(name, _GUESSERS[wanted](target))
+
+
+def _corpus(target: Loaded, datastore: Datastore | None) -> Drafter:
+    if datastore is None:
+        raise ModelError("The drafter corpus copies from a workspace, and here is none. Use ngram.")
+    return CorpusDrafter(datastore, target.tokenizer, target.spec)
 
 
 def _best_guesser(target: Loaded) -> Guesser | None:
     """The one that pays most, of those that there are."""
-    if not isinstance(target.model, CpuModel):
-        return None
+    trained = isinstance(target.model, CpuModel)
     for kind in (DraftKind.EAGLE, DraftKind.DRAFT_MODEL):
-        if find_draft(target.spec.name, kind):
+        if trained and find_draft(target.spec.name, kind):
             return _GUESSERS[DrafterName(kind)](target)
-    return None
+    return _draft_model(target) if _smaller(target.spec) else None
 
 
 def _opened(target: Loaded, kind: DraftKind) -> tuple[CpuModel, OpenDraft]:
@@ -73,13 +100,25 @@ def _on_cpu(target: Loaded, name: str) -> CpuModel:
 
 
 def _draft_model(target: Loaded) -> Guesser:
-    _, draft = _opened(target, DraftKind.DRAFT_MODEL)
-    return DraftModel(DrafterName.DRAFT_MODEL, draft.network, draft.vocabulary)
+    """One that was trained for it, else a smaller model of its family that is in the store."""
+    smaller = _smaller(target.spec)
+    if smaller is None or find_draft(target.spec.name, DraftKind.DRAFT_MODEL):
+        _, draft = _opened(target, DraftKind.DRAFT_MODEL)
+        return DraftModel(DrafterName.DRAFT_MODEL, draft.network, draft.vocabulary)
+    model = load(smaller, target.device, CONTEXT, beside=target.model).model
+    shared = min(model.shape.vocab, target.model.shape.vocab)
+    return DraftModel(DrafterName.DRAFT_MODEL, model, np.arange(shared, dtype=np.int32))
+
+
+def _smaller(spec: ModelSpec) -> str | None:
+    store = Store()
+    return next((name for name in spec.drafts if store.has(name)), None)
 
 
 def _eagle(target: Loaded) -> Guesser:
     model, draft = _opened(target, DraftKind.EAGLE)
-    return Eagle(DrafterName.EAGLE, draft.network, draft.vocabulary, Norm.of(model), Norm.of(draft.network))
+    norms = Norm.of(model), Norm.of(draft.network)
+    return Eagle(DrafterName.EAGLE, draft.network, draft.vocabulary, *norms, model.shape.hidden)
 
 
 def _medusa(target: Loaded) -> Guesser:

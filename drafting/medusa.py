@@ -60,8 +60,5 @@ class Medusa:
         last = verdict.accepted[-1] - len(draft) if verdict.accepted else -1 - len(draft)
         self._hear(len(self._text) - 2, result.hidden, last)
 
-    def reset(self) -> None:
-        self._text, self._state = [], None
-
     def _hear(self, at: int, hidden: FloatArray | None, row: int) -> None:
         self._state = None if hidden is None else (at, hidden[row])

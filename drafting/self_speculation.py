@@ -57,9 +57,6 @@ class SelfSpeculation:
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:  # noqa: ARG002
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
 
-    def reset(self) -> None:
-        self._text = []
-
     def _logits(self, token_ids: Sequence[int], parents: Sequence[int], count: int) -> FloatArray:
         """Behind the last `count` of what stands unread and of these nodes."""
         pending = self._text[self._target.length :]

@@ -67,6 +67,10 @@ class Opening(Protocol):
     def met(self) -> bool:
         """Whether any token may follow from here on."""
 
+    @property
+    def left(self) -> bytes:
+        """What they have to spell; nothing where it is met."""
+
     def allowed(self) -> IntArray:
         """[n] the tokens that may come next."""
 
@@ -81,6 +85,7 @@ class Anything:
     """The opening that leaves all open."""
 
     met = True
+    left = b""
 
     def allowed(self) -> IntArray:
         return np.empty(0, np.int32)
@@ -132,4 +137,5 @@ class Drafter(Protocol):
         stood last, unread so far, and then for the draft."""
 
     def reset(self) -> None:
-        """Forgets everything learned from earlier prompts (for benches)."""
+        """Forgets everything learned from earlier prompts (for benches). What it read of the last text may stay, as
+        `begin` rolls that back to the prompt."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import typer
 from ghostdraft.completion.policy import PROBE
 from ghostdraft.completion.syntax import language_of
 from ghostdraft.completion.types import Budget, Completion, DecodeStats, StopReason
+from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server import complete_view
 from ghostdraft.lsp_server.complete_view import Cursor, Outcome
 from ghostdraft.lsp_server.convert import path_of
@@ -22,6 +24,7 @@ from ghostdraft.lsp_server.host import Engine, load_engine
 from ghostdraft.lsp_server.setting_sources import WORKSPACE_FILE
 from ghostdraft.lsp_server.settings import Options, user_settings
 from ghostdraft.lsp_server.telling import BadInput, waiting
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.models import plain_files
 from ghostdraft.models.registry import MODELS
 from ghostdraft.models.types import ModelNotFound
@@ -56,7 +59,7 @@ def complete(wish: Wish) -> None:
 
 
 def _completed(cursor: Cursor, budget: Budget, options: Options, wish: Wish) -> Completion:
-    engine = _load(options, wish)
+    engine = _load(options, wish, _texts(cursor, options))
     with waiting(f"{options.model} is writing"):
         return engine.complete(cursor.snapshot, budget, threading.Event())
 
@@ -119,16 +122,29 @@ def _workspace(path: Path | None) -> Path | None:
     return next((folder for folder in (path.parents if path else ()) if os.path.exists(folder / WORKSPACE_FILE)), None)
 
 
-def _load(options: Options, wish: Wish) -> Engine:
+def _texts(cursor: Cursor, options: Options) -> Texts:
+    """What may be drafted from: the other files of the workspace, where the drafter is one that does."""
+    texts, path = Texts(), path_of(cursor.document.uri)
+    if options.drafter == DrafterName.CORPUS and path is not None:
+        from ghostdraft.completion.workspace import Workspace, root_of
+
+        with waiting("reading the workspace"):
+            workspace = Workspace(texts.datastore(), lambda _: options.policy)
+            deque(workspace.scan([root_of(path)]), maxlen=0)
+            workspace.exclude([path])
+    return texts
+
+
+def _load(options: Options, wish: Wish, texts: Texts) -> Engine:
     try:
         with waiting(f"loading {options.model}"):
-            return load_engine(options.model, options.drafter, options.context)
+            return load_engine(texts, options.model, options.drafter, options.context)
     except ModelNotFound as error:
         if not (wish.pull or _agreed(options.model)):
             raise BadInput(f"{error}{', or add --pull' if options.model in MODELS else ''}") from error
     _pull(options.model)
     with waiting(f"loading {options.model}"):
-        return load_engine(options.model, options.drafter, options.context)
+        return load_engine(texts, options.model, options.drafter, options.context)
 
 
 def _agreed(model: str) -> bool:

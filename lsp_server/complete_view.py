@@ -21,10 +21,12 @@ STATS = (
     "reused_tokens",
     "generated_tokens",
     "steps",
+    "undrafted_steps",
     "drafted",
     "accepted",
     "prefill_ms",
     "decode_ms",
+    "draft_ms",
     "total_ms",
 )
 

@@ -168,6 +168,10 @@ class Documents:
     def __contains__(self, uri: str) -> bool:
         return uri in self._open
 
+    @property
+    def uris(self) -> Iterator[str]:
+        return iter(self._open)
+
     def holds(self, document: Document) -> bool:
         """Whether it is still open, and was not opened anew."""
         return self._open.get(document.uri) is document

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.lsp_server.failures import log_failed_task, log_failure
+from ghostdraft.lsp_server.texts import Texts
 
 T = TypeVar("T")
 
@@ -40,7 +41,10 @@ class Status:
 class Engine(Protocol):
     """`ghostdraft.completion.engine.Engine`, as far as it is used here."""
 
-    note: str  # for the user, where the model does not run as it might
+    @property
+    def note(self) -> str:
+        """For the user, where the model does not run as it might now."""
+
     on_gpu: bool  # whose memory others want, too
 
     def complete(self, snapshot: Snapshot, budget: Budget, cancel: Cancel) -> Completion: ...
@@ -64,6 +68,9 @@ Job = Callable[[Engine, Cancel], Callable[[], T]]
 
 Load = Callable[[str, str, int], Engine]
 """Model and drafter by name, and the tokens of its context, to an engine; slow, may raise ModelError."""
+
+LoadWith = Callable[[Texts, str, str, int], Engine]
+"""The same, with what its drafter may draft from."""
 
 
 PATIENCE = 600.0  # seconds
@@ -136,6 +143,11 @@ class ModelHost:
         return self.status.state is State.READY
 
     @property
+    def busy(self) -> bool:
+        """Whether the engine works now."""
+        return self._at_work is not None
+
+    @property
     def measured(self) -> bool:
         """Whether there is nothing to measure."""
         return self._engine is None or self._engine.measured
@@ -182,6 +194,12 @@ class ModelHost:
         finally:
             self._at_work = None
             self._rest_later()
+            self._tell(engine)
+
+    def _tell(self, engine: Engine) -> None:
+        """What there is to say of an engine that is still the one, if that changed."""
+        if engine is self._engine and self.status.state is State.READY:
+            self.announce(Status(State.READY, self.status.model, engine.note))
 
     def _stay(self) -> None:
         if self._rest is not None:
@@ -240,8 +258,9 @@ class ModelHost:
         self.announce(Status(State.READY, model, engine.note))
 
 
-def load_engine(model: str, drafter: str, context: int) -> Engine:
-    """The real engine, whose prompts fill the context that it got. Raises ModelError, in a sentence with the mend."""
+def load_engine(texts: Texts, model: str, drafter: str, context: int) -> Engine:
+    """The real engine, whose prompts fill the context that it got, and a drafter that may draft from `texts`. Raises
+    ModelError, in a sentence with the mend."""
     from ghostdraft.completion.context import Window
     from ghostdraft.completion.engine import Engine as RealEngine
     from ghostdraft.drafting.making import make
@@ -249,7 +268,8 @@ def load_engine(model: str, drafter: str, context: int) -> Engine:
     from ghostdraft.models.sampling import Sampling
 
     loaded = load(model, context=context)
-    return RealEngine(loaded, make(drafter, loaded), Sampling.GREEDY, Window.of(loaded.model.context))
+    proposer = make(drafter, loaded, texts.datastore())
+    return RealEngine(loaded, proposer, Sampling.GREEDY, Window.of(loaded.model.context))
 
 
 def sentence_of(error: Exception) -> str:

@@ -10,15 +10,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server import __version__, convert, protocol
 from ghostdraft.lsp_server.completions import Completions
 from ghostdraft.lsp_server.documents import Documents, UnknownDocument
-from ghostdraft.lsp_server.host import Load
+from ghostdraft.lsp_server.host import LoadWith
+from ghostdraft.lsp_server.indexing import Indexing
 from ghostdraft.lsp_server.jsonrpc import Connection, ErrorCode, Handler, RpcError
 from ghostdraft.lsp_server.keeper import WARNING, ModelKeeper, Pull
 from ghostdraft.lsp_server.settings import Settings
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.lsp_server.transport import end_with
 
 logger = logging.getLogger(__name__)
@@ -32,15 +36,17 @@ class Server:
     """To be used on the event loop's thread. `warnings`: sentences for the user, told once the client listens."""
 
     def __init__(
-        self, settings: Settings, warnings: Iterable[str], load: Load, pull: Pull, write: Callable[[bytes], None]
+        self, settings: Settings, warnings: Iterable[str], load: LoadWith, pull: Pull, write: Callable[[bytes], None]
     ) -> None:
         self.exited = False
         self._connection = Connection(self._find, write)
         self._documents = Documents()
         self._settings = settings
         self._warnings = tuple(warnings)
-        self._keeper = ModelKeeper(self._connection, load, pull)
+        texts = Texts()
+        self._keeper = ModelKeeper(self._connection, partial(load, texts), pull)
         self._completions = Completions(self._documents, settings, self._keeper.host)
+        self._indexing = Indexing(texts, lambda folder: settings.options(folder).policy, self._keeper.host)
         self._initialized = False
         self._shut_down = False
 
@@ -93,6 +99,7 @@ class Server:
     def _shutdown(self, _: object) -> None:
         self._shut_down = True
         self._completions.close()
+        self._indexing.stop()
         self._connection.close()
 
     def _exit(self, _: object) -> None:
@@ -101,6 +108,7 @@ class Server:
     def _did_open(self, raw: object) -> None:
         opened = protocol.read(protocol.DidOpen, raw).text_document
         document = self._documents.open(opened.uri, opened.language_id, opened.version, opened.text)
+        self._indexing.exclude(map(convert.path_of, self._documents.uris))
         self._completions.opened(document)
 
     def _did_change(self, raw: object) -> None:
@@ -121,6 +129,10 @@ class Server:
         uri = protocol.read(protocol.DidClose, raw).text_document.uri
         self._completions.cancel(uri)
         self._documents.close(uri)
+        self._indexing.exclude(map(convert.path_of, self._documents.uris))
+
+    def _did_save(self, _: object) -> None:
+        self._indexing.look_again()
 
     def _inline_completion(self, raw: object) -> Awaitable[object] | None:
         arrival = time.monotonic()
@@ -141,6 +153,7 @@ class Server:
         for folder in event.removed:
             if (path := convert.path_of(folder.uri)) is not None:
                 self._settings.remove_folder(path)
+                self._indexing.remove_folder(path)
         self._tell(self._open_folders(event.added))
 
     def _execute_command(self, raw: object) -> Awaitable[object] | None:
@@ -160,8 +173,10 @@ class Server:
                 raise RpcError(ErrorCode.INVALID_PARAMS, "The command takes the item's id.")
 
     def _open_folders(self, folders: Iterable[protocol.WorkspaceFolder]) -> tuple[str, ...]:
-        paths = (convert.path_of(folder.uri) for folder in folders)
-        return tuple(warning for path in paths if path is not None for warning in self._settings.add_folder(path))
+        paths = [path for folder in folders if (path := convert.path_of(folder.uri)) is not None]
+        for path in paths:
+            self._indexing.add_folder(path)
+        return tuple(warning for path in paths for warning in self._settings.add_folder(path))
 
     def _keep_model(self) -> None:
         options = self._settings.options()
@@ -169,6 +184,7 @@ class Server:
             self._keeper.want_none()
         else:
             self._keeper.want(options.model, options.drafter, options.context)
+        self._indexing.want(not options.off and options.drafter == DrafterName.CORPUS)
 
     def _tell(self, warnings: Sequence[str]) -> None:
         """One message for all: a workspace must not bury its user in messages."""
@@ -197,7 +213,7 @@ _HANDLERS: dict[str, Callable[[Server, Any], object]] = {
     "textDocument/didOpen": Server._did_open,
     "textDocument/didChange": Server._did_change,
     "textDocument/didClose": Server._did_close,
-    "textDocument/didSave": _ignore,
+    "textDocument/didSave": Server._did_save,
     "textDocument/inlineCompletion": Server._inline_completion,
     "ghostdraft/didMoveCursor": Server._did_move_cursor,
     "workspace/didChangeConfiguration": Server._did_change_configuration,

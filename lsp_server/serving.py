@@ -9,13 +9,13 @@ from typing import Any
 
 from ghostdraft.lsp_server import transport
 from ghostdraft.lsp_server.failures import log_failure
-from ghostdraft.lsp_server.host import Load, load_engine
+from ghostdraft.lsp_server.host import LoadWith, load_engine
 from ghostdraft.lsp_server.keeper import Pull, pull_model
 from ghostdraft.lsp_server.server import Server
 from ghostdraft.lsp_server.settings import user_settings
 
 
-def serve_stdio(log_level: str = "warning", load: Load = load_engine, pull: Pull = pull_model) -> None:
+def serve_stdio(log_level: str = "warning", load: LoadWith = load_engine, pull: Pull = pull_model) -> None:
     """Serves until the client ends, and then ends this process."""
     stdio = transport.claim_stdio()
     log_to_stderr(log_level)
@@ -25,7 +25,7 @@ def serve_stdio(log_level: str = "warning", load: Load = load_engine, pull: Pull
         transport.end_process(128 + signal.SIGINT)
 
 
-async def _serve(stdio: transport.Stdio, load: Load, pull: Pull) -> None:
+async def _serve(stdio: transport.Stdio, load: LoadWith, pull: Pull) -> None:
     """Ends the process from inside the loop, which would else wait for a download that nobody waits for any more."""
     asyncio.get_running_loop().set_exception_handler(_log_failure)
     settings, warnings = user_settings()

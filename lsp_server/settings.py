@@ -86,7 +86,7 @@ class Settings:
         return _options(settings)
 
     def _layers(self) -> tuple[Layer, ...]:
-        folders = (layer for layers in self._folders.values() for layer in layers)
+        folders = (layer for layers in tuple(self._folders.values()) for layer in layers)
         return (*self._user, *self._client, *self._command_line, *folders)
 
     def _loosening(self, layers: Iterable[Layer]) -> tuple[str, ...]:

@@ -49,8 +49,15 @@ class Loaded:
     note: str = ""
 
 
-def load(name: str, device: str = "auto", context: int = 4096, threads: int | None = None) -> Loaded:
-    """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores.
+def load(
+    name: str,
+    device: str = "auto",
+    context: int = 4096,
+    threads: int | None = None,
+    beside: LanguageModel | None = None,
+) -> Loaded:
+    """`context` in tokens, at most the model's own; `threads` of the CPU engine, by default as many as cores, or those
+    of `beside`, a model of the same device.
 
     On "auto" without a GPU, a model that the CPU engine does not cover runs in PyTorch.
 
@@ -66,7 +73,7 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
     with mend_told(checkpoint.mend):
         words = tokenizer.load(checkpoint.tokenizer_path)
         if chosen not in GPUS:
-            return _load_on_cpu(store, checkpoint, words, chosen, context, threads)
+            return _load_on_cpu(store, checkpoint, words, chosen, context, threads, beside)
         try:
             return _load_on_gpu(checkpoint, words, chosen, context)
         except OutOfMemory as error:
@@ -76,10 +83,16 @@ def load(name: str, device: str = "auto", context: int = 4096, threads: int | No
 
 
 def _load_on_cpu(
-    store: Store, checkpoint: Checkpoint, words: Tokenizer, device: str, context: int, threads: int | None
+    store: Store,
+    checkpoint: Checkpoint,
+    words: Tokenizer,
+    device: str,
+    context: int,
+    threads: int | None,
+    beside: LanguageModel | None = None,
 ) -> Loaded:
     if device == "cpu":
-        model = _cpu(store, checkpoint, context, threads)
+        model = _cpu(store, checkpoint, context, threads, beside)
     else:
         model = _torch(checkpoint, "cpu", "float32", context)
     costs = cost_file(checkpoint, device, threads)
@@ -159,7 +172,9 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None) -> LanguageModel:
+def _cpu(
+    store: Store, checkpoint: Checkpoint, context: int, threads: int | None, beside: LanguageModel | None
+) -> LanguageModel:
     from ghostdraft.models.cpu.convert import convert, is_current, is_intact
     from ghostdraft.models.cpu.model import CpuModel
 
@@ -171,7 +186,8 @@ def _cpu(store: Store, checkpoint: Checkpoint, context: int, threads: int | None
             if not is_usable():  # another process may have been first
                 _check_sources(checkpoint)
                 convert(checkpoint)
-    return CpuModel(checkpoint.cpu_weights, context, threads)
+    partner = beside if isinstance(beside, CpuModel) else None
+    return CpuModel(checkpoint.cpu_weights, context, threads, beside=partner)
 
 
 def _check_sources(checkpoint: Checkpoint) -> None:

@@ -129,8 +129,8 @@ class DraftNetwork(nn.Module):
 class EagleNetwork(nn.Module):
     """A draft model that sees the target's states, too: each token goes in with the state that it came of. Behind the
     text, where the target has none yet, its own states stand for them (after EAGLE: Y. Li et al. 2024,
-    arXiv:2401.15077). States are those behind a final norm, the target's scaled to a mean square of 1. It may begin as
-    a draft model that knows of no states.
+    arXiv:2401.15077). States are those behind a final norm, the target's brought to a mean square of
+    1. It may begin as a draft model that knows of no states.
     """
 
     def __init__(self, draft: DraftNetwork, target_hidden: int) -> None:

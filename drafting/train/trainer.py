@@ -1,4 +1,4 @@
-"""Trains a draft network: what multiplies hidden states within its blocks by Muon, the rest by AdamW.
+"""Trains a draft network: what makes hidden states of hidden states by Muon, the rest by AdamW.
 
 Stops when its time or its steps are over, keeps a checkpoint every few minutes and goes on from the last one: the same
 seed gives the same batches. Knows nothing of where sequences come from, nor of what is learned from them.
@@ -112,11 +112,11 @@ def rate_share(step: int, steps: int) -> float:
 
 
 def _optimizers(network: nn.Module) -> list[torch.optim.Optimizer]:
-    inner = [p for name, p in network.named_parameters() if _within_blocks(name, p)]
-    rest = [p for name, p in network.named_parameters() if not _within_blocks(name, p)]
+    inner = [p for name, p in network.named_parameters() if _is_inner(name, p)]
+    rest = [p for name, p in network.named_parameters() if not _is_inner(name, p)]
     muon = [torch.optim.Muon(inner, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95)] if inner else []
     return [torch.optim.AdamW(rest, lr=VECTOR_RATE, betas=(0.9, 0.95), weight_decay=0.0), *muon]
 
 
-def _within_blocks(name: str, parameter: nn.Parameter) -> bool:
-    return parameter.ndim == 2 and ".blocks." in name
+def _is_inner(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.ndim == 2 and not {"projection", "head"} & set(name.split("."))

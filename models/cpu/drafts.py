@@ -107,14 +107,10 @@ def _check(path: Path, header: DraftHeader, target: CpuModel) -> None:
 
 
 def _network(header: DraftHeader, source: GgufSource, target: CpuModel) -> Weights:
-    names = [Name("fusion"), *layer_names(header.shape), Name("final_norm")]
-    if header.kind is DraftKind.DRAFT_MODEL:
-        own, borrowed = [*names, Name("head")], {}
-    else:
-        own, borrowed = names, {"head.weight": target.weights.head.take(header.vocabulary)}
-    weights = _packed(header.shape, source, own)
-    embedding = {"embedding.weight": target.weights.matrices["embedding.weight"]}
-    return replace(weights, matrices={**weights.matrices, **borrowed, **embedding})
+    names = [Name("fusion"), *layer_names(header.shape), Name("final_norm"), Name("head")]
+    weights = _packed(header.shape, source, names)
+    embedding = target.weights.matrices["embedding.weight"]
+    return replace(weights, matrices={**weights.matrices, "embedding.weight": embedding})
 
 
 def _medusa(header: DraftHeader, source: GgufSource, target: CpuModel) -> OpenDraft:

@@ -392,13 +392,14 @@ def test_stats_follow_from_the_steps() -> None:
         Prefill((1, 2, 3), seconds=0.5),
         Verify((1, 2, 3), drafted=4, accepted=2, seconds=0.25),
         Verify((5,), drafted=4, accepted=0, seconds=0.25),
-        Verify((6, 7), drafted=1, accepted=1, seconds=0.25),
+        Verify((6, 7), drafted=1, accepted=1, seconds=0.25, drafting=0.125),
+        Verify((8,), seconds=0.25, asked=False),
     ]
     for step in steps:
         count(stats, step)
     assert stats == DecodeStats(
-        reused_tokens=10, read_tokens=3, generated_tokens=6, steps=3, drafted=9, accepted=3, prefill_ms=500.0,
-        decode_ms=750.0, accepted_per_position=[2, 1],
+        reused_tokens=10, read_tokens=3, generated_tokens=7, steps=4, undrafted_steps=1, drafted=9, accepted=3,
+        prefill_ms=500.0, decode_ms=1000.0, draft_ms=125.0, accepted_per_position=[2, 1],
     )  # fmt: skip
 
 

@@ -34,6 +34,10 @@ class Allowing:
     def met(self) -> bool:
         return not self.places
 
+    @property
+    def left(self) -> bytes:
+        return b""
+
     def allowed(self) -> IntArray:
         return np.array(sorted(self.places[0]), np.int32)
 

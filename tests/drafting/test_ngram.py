@@ -137,6 +137,10 @@ class Beginning:
     def met(self) -> bool:
         return False
 
+    @property
+    def left(self) -> bytes:
+        return b""
+
     def allowed(self) -> IntArray:
         return np.array([self.token], np.int32)
 

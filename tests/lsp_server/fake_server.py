@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from ghostdraft.completion.types import Budget, Cancel, Completion, Snapshot
 from ghostdraft.lsp_server.host import Engine
 from ghostdraft.lsp_server.serving import serve_stdio
+from ghostdraft.lsp_server.texts import Texts
 from tests.fakes import FakeEngine
 
 
@@ -40,7 +41,7 @@ class Deaf(FakeEngine):
 ENGINES = {"printing": Printing, "failing": Failing, "deaf": Deaf, "echo": FakeEngine}
 
 
-def load(_model: str, _drafter: str, _context: int) -> Engine:
+def load(_texts: Texts, _model: str, _drafter: str, _context: int) -> Engine:
     engine: Engine = ENGINES[sys.argv[1]]()
     if isinstance(engine, FakeEngine):
         engine.gate.set()

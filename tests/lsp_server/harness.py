@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ghostdraft.lsp_server.host import Engine
+from ghostdraft.lsp_server.host import Engine, Load
 from ghostdraft.lsp_server.server import Server
 from ghostdraft.lsp_server.setting_sources import Read
 from ghostdraft.lsp_server.settings import Settings
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.models.progress import Watch
 from tests.fakes import FakeEngine
 
@@ -29,13 +30,19 @@ class Harness:
     def __init__(
         self,
         engine: Engine | None = None,
-        load: Callable[[str, str], Engine] | None = None,
+        load: Load | None = None,
         pull: Callable[[str, Watch], object] = never_pull,
     ) -> None:
         self.engine = engine or FakeEngine()
         self.sent: list[Message] = []
-        self.server = Server(Settings(Read()), (), load or (lambda *_: self.engine), pull, self._write)
+        self.texts: Texts | None = None  # that the last engine was to draft from
+        self._load = load or (lambda *_: self.engine)
+        self.server = Server(Settings(Read()), (), self._load_with, pull, self._write)
         self._ids = itertools.count(1)
+
+    def _load_with(self, texts: Texts, model: str, drafter: str, context: int) -> Engine:
+        self.texts = texts
+        return self._load(model, drafter, context)
 
     def _write(self, body: bytes) -> None:
         message = json.loads(body)

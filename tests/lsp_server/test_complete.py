@@ -13,6 +13,7 @@ from ghostdraft.completion.types import Budget, Completion, DecodeStats, Snapsho
 from ghostdraft.lsp_server import complete as command
 from ghostdraft.lsp_server import complete_view
 from ghostdraft.lsp_server.commands import app
+from ghostdraft.lsp_server.texts import Texts
 from ghostdraft.models.types import ModelNotFound, WeightsCorrupt
 
 TEXT = "import numpy\n\n\ndef f(😀):\n    return numpy.array()\n# end\n"
@@ -63,10 +64,12 @@ def test_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "reused_tokens": 0,
             "generated_tokens": 2,
             "steps": 2,
+            "undrafted_steps": 0,
             "drafted": 1,
             "accepted": 1,
             "prefill_ms": 0.0,
             "decode_ms": 0.0,
+            "draft_ms": 0.0,
             "total_ms": 0.0,
         },
     }
@@ -200,7 +203,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 ) -> None:
     here: list[str] = []
 
-    def load(model: str, _drafter: str, _context: int) -> Answering:
+    def load(_texts: Texts, model: str, _drafter: str, _context: int) -> Answering:
         if not here:
             raise ModelNotFound(f"{model} is not on this disk yet. Fetch it: ghostdraft models pull {model}")
         return Answering("pulled")
@@ -217,7 +220,7 @@ def test_a_missing_model_says_how_to_get_it_and_is_pulled_on_demand(
 
 
 def test_damaged_weights_are_one_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_model: str, _drafter: str, _context: int) -> Answering:
+    def load(_texts: Texts, _model: str, _drafter: str, _context: int) -> Answering:
         raise WeightsCorrupt("The weights are cut off. Fetch them again.")
 
     monkeypatch.setattr(command, "load_engine", load)
@@ -244,3 +247,26 @@ def test_bad_settings_are_told_and_do_not_stop_it(file: Path, monkeypatch: pytes
 )
 def test_what_stood_there_before_is_not_ghost_text(text: str, replaced: str, pieces: list[tuple[str, bool]]) -> None:
     assert complete_view._pieces(text, replaced) == pieces
+
+
+def test_a_drafter_that_copies_gets_the_other_files_of_the_repository(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[Texts]()
+
+    def load(texts: Texts, *_wanted: object) -> Answering:
+        given.append(texts)
+        return Answering("x")
+
+    (file.parent / ".git").mkdir()
+    (file.parent / "sub").mkdir()
+    (file.parent / "sub" / "other.py").write_text(TEXT, encoding="utf-8")
+    monkeypatch.setattr(command, "load_engine", load)
+    for drafter in ("corpus", "ngram"):
+        assert CliRunner().invoke(app, ["complete", f"{file}:1:1", "--drafter", drafter]).exit_code == 0
+    copied, plain = (texts.datastore() for texts in given)
+    keys = {key: copied.get(key) for key in copied.keys()}  # noqa: SIM118
+    assert sorted(Path(key).name for key in keys) == ["main.py", "other.py"]
+    (place,) = copied.places(b"    return nump")
+    assert Path(str(place.shelf.key_of(place.at))).name == "other.py"
+    assert not plain.keys()

@@ -996,6 +996,19 @@ def test_how_a_model_runs_is_told_with_the_status() -> None:
     run(scenario())
 
 
+def test_what_changes_about_a_model_is_told_with_the_status() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.start()
+        await harness.ready()
+        harness.engine.note = "It is slow now."
+        harness.open("x = 1\n")
+        await harness.result(harness.complete(0, 0))
+        assert harness.notifications("ghostdraft/status")[-1]["message"] == "It is slow now."
+
+    run(scenario())
+
+
 def test_an_idle_gpu_is_told_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "has_accelerator", lambda: True)
     monkeypatch.setattr(machine, "has_torch", lambda: False)

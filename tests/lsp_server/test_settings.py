@@ -90,7 +90,7 @@ def test_a_folder_cannot_choose_the_model() -> None:
         ({"model": ""}, "`model`"),
         (
             {"drafter": "magic"},
-            '`drafter` must be one of "none", "ngram", "draft-model", "self", "medusa", "eagle", "hybrid", not "magic"',
+            '`drafter` must be one of "none", "ngram", "corpus", "draft-model", "self", "medusa", "eagle", "hybrid"',
         ),
         ({"context": 511}, "`context` must be a whole number from 512 to 32768, not 511"),
         ({"context": 32_769}, "`context`"),
