@@ -60,8 +60,8 @@ def build(options: Options, output: Path) -> dict[str, Any]:
     """Trains for some minutes, and returns how good it is by now. Raises ModelError, TooShort, OSError."""
     loaded = load(options.model, device="cpu", context=1024)
     measure_once(loaded.model, loaded.costs)
-    parts = (documents(options.corpus, part) for part in ("train", "heldout"))
-    material = Material.of(*parts, loaded.spec, loaded.tokenizer)
+    train, heldout = (documents(options.corpus, part) for part in ("train", "heldout"))
+    material = Material.of(train, heldout, loaded.spec, loaded.tokenizer)
     with Bar(options.kind) as bar:
         work, costs = job(options, material, find_base(options, material, output, bar)), loaded.costs.read() or GUESS
         outcome = Training(work, loaded.model, costs, partial(show_stage, bar), lambda: False).run()
