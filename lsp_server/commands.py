@@ -105,10 +105,13 @@ def train_draft(
 ) -> None:
     """Train a drafter on your own code, so that it guesses more of what the model writes.
 
-    The model reads a part of the code, the drafter learns what it said, and is asked about files that were held out.
-    It is installed where it guesses more than before and pays on this machine; else what is there stays. A drafter
-    makes the model faster or slower, never another text. Nothing leaves this machine. Ctrl-C keeps what was learned,
-    and the same command goes on from there. Needs PyTorch: pip install 'ghostdraft[train]'.
+    The model reads a part of the code and the drafter learns what it said.
+    Then it is asked about files that were held out, and is installed only
+    where it guesses more than before and pays on this machine.
+
+    A drafter makes the model faster or slower; the text stays the same.
+    Nothing leaves this machine. Ctrl-C keeps what was learned so far, and the
+    same command goes on from there. It needs PyTorch (the extra "train").
     """
     with told("interrupted. What was learned is kept: the same command goes on from there."):
         from ghostdraft.lsp_server.train_draft import Wish, train
