@@ -7,10 +7,12 @@ output; 2 bad input, told in a sentence with its mend, or output that cannot be 
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ghostdraft import models
 from ghostdraft.drafting import DrafterName
 from ghostdraft.lsp_server import __version__, bench_cli, models_cli
 from ghostdraft.lsp_server.telling import told
@@ -76,6 +78,46 @@ def complete(
         from ghostdraft.lsp_server.complete import complete as run
 
         run(Wish(place, model, drafter.value if drafter else None, max_tokens, as_json, pull))
+
+
+class TrainedKind(StrEnum):
+    """The drafters that are trained."""
+
+    DRAFT_MODEL = "draft-model"
+    EAGLE = "eagle"
+    MEDUSA = "medusa"
+
+
+@app.command()
+def train_draft(
+    folder: Annotated[Path, typer.Argument(help="Where your code is; what it ignores or hides is not read.")] = Path(),
+    model: Annotated[str, typer.Option(help="A name from `models list`.")] = models.DEFAULT,
+    kind: Annotated[
+        TrainedKind,
+        typer.Option(
+            help="draft-model: a small model of its own; eagle: one that sees the model's states, too; "
+            "medusa: heads that guess several tokens at once."
+        ),
+    ] = TrainedKind.DRAFT_MODEL,
+    minutes: Annotated[float, typer.Option(min=0.01, help="How long it may take, all in all.")] = 15,
+    seed: Annotated[int, typer.Option(min=0, help="The same one draws the same parts of your code.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Train a drafter on your own code, so that it guesses more of what the model writes.
+
+    The model reads a part of the code and the drafter learns what it said.
+    Then it is asked about files that were held out, and is installed only
+    where it guesses more than before and pays on this machine.
+
+    A drafter makes the model faster or slower; the text stays the same.
+    Nothing leaves this machine. Ctrl-C keeps what was learned so far, and the
+    same command goes on from there. It needs PyTorch (the extra "train").
+    """
+    with told("interrupted. What was learned is kept: the same command goes on from there."):
+        from ghostdraft.lsp_server.train_draft import Wish, train
+        from ghostdraft.models.draft_file import DraftKind
+
+        train(Wish(folder, model, DraftKind(kind), minutes, seed, as_json))
 
 
 @app.command()

@@ -92,6 +92,14 @@ def read_draft(path: Path) -> DraftHeader:
         raise WeightsCorrupt(f"{path} is no draft of Ghostdraft.") from error
 
 
+def read_tensors(path: Path) -> dict[str, FloatArray]:
+    """By their names in the file, matrices [out, in]."""
+    from gguf import GGUFReader, dequantize
+
+    tensors = GGUFReader(path).tensors
+    return {one.name: np.array(dequantize(one.data, one.tensor_type), np.float32) for one in tensors}
+
+
 def _fields(header: DraftHeader) -> dict[str, int | str]:
     return {
         _key("format"): FORMAT,

@@ -1,4 +1,4 @@
-"""From a trained network to a draft's file. Knows the names of tensors; nothing of data."""
+"""From a trained network to a draft's file, and back. Knows the names of tensors; nothing of data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from ghostdraft.drafting.train.network import (
 from ghostdraft.models.draft_file import DraftHeader, DraftKind, write_draft
 from ghostdraft.models.types import FloatArray, IntArray, Shape
 
-Tensors = Iterator[tuple[str, torch.Tensor]]
+Tensors = Iterator[tuple[str, tuple[torch.Tensor, ...]]]
+"""By its name a tensor of the file, in parts that stand side by side in it: views of the network's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,15 @@ def save(path: Path, network: nn.Module, target: Target, vocabulary: IntArray, c
     kind, sizes, heads, tensors = _parts(network)
     shape = _shape(sizes, target.shape)
     header = DraftHeader(kind, target.name, target.shape.hidden, shape, heads, vocabulary, card)
-    write_draft(path, header, {name: _array(tensor) for name, tensor in tensors})
+    write_draft(path, header, {name: _array(torch.cat(parts, dim=-1)) for name, parts in tensors})
+
+
+def restore(network: nn.Module, tensors: Mapping[str, FloatArray]) -> None:
+    """What `save` wrote of a network of these sizes."""
+    for name, parts in _parts(network)[3]:
+        columns = torch.from_numpy(tensors[name]).split([part.shape[-1] for part in parts], dim=-1)
+        for part, values in zip(parts, columns, strict=True):
+            part.detach().copy_(values)
 
 
 def _parts(network: nn.Module) -> tuple[DraftKind, Sizes, int, Tensors]:
@@ -54,13 +63,12 @@ def _parts(network: nn.Module) -> tuple[DraftKind, Sizes, int, Tensors]:
 
 
 def _draft_model(network: DraftNetwork) -> Tensors:
-    yield "fusion.weight", network.projection.weight
+    yield "fusion.weight", (network.projection.weight,)
     yield from _behind_fusion(network)
 
 
 def _eagle(network: EagleNetwork) -> Tensors:
-    parts = (network.draft.projection, network.state, network.own)
-    yield "fusion.weight", torch.cat([part.weight for part in parts], dim=1)
+    yield "fusion.weight", (network.draft.projection.weight, network.state.weight, network.own.weight)
     yield from _behind_fusion(network.draft)
 
 
@@ -68,27 +76,27 @@ def _behind_fusion(network: DraftNetwork) -> Tensors:
     for index, block in enumerate(network.trunk.blocks):
         assert isinstance(block, Block)
         yield from _block(index, block)
-    yield "output_norm.weight", network.final_norm.weight
-    yield "output.weight", network.head.weight
+    yield "output_norm.weight", (network.final_norm.weight,)
+    yield "output.weight", (network.head.weight,)
 
 
 def _medusa(network: MedusaHeads) -> Tensors:
-    yield "inner.weight", network.inner.weight
-    yield "inner.bias", network.inner.bias
-    yield "output_norm.weight", network.final_norm.weight
+    yield "inner.weight", (network.inner.weight,)
+    yield "inner.bias", (network.inner.bias,)
+    yield "output_norm.weight", (network.final_norm.weight,)
 
 
 def _block(index: int, block: Block) -> Tensors:
     sizes, name = block.sizes, f"blk.{index}"
     widths = [count * HEAD_DIM for count in (sizes.heads, sizes.kv_heads, sizes.kv_heads)]
-    yield f"{name}.attn_norm.weight", block.attention_norm.weight
+    yield f"{name}.attn_norm.weight", (block.attention_norm.weight,)
     for part, tensor in zip("qkv", block.qkv.weight.split(widths), strict=True):
-        yield f"{name}.attn_{part}.weight", tensor
-    yield f"{name}.attn_output.weight", block.o.weight
-    yield f"{name}.ffn_norm.weight", block.mlp_norm.weight
+        yield f"{name}.attn_{part}.weight", (tensor,)
+    yield f"{name}.attn_output.weight", (block.o.weight,)
+    yield f"{name}.ffn_norm.weight", (block.mlp_norm.weight,)
     for part, tensor in zip(("gate", "up"), block.gate_up.weight.chunk(2), strict=True):
-        yield f"{name}.ffn_{part}.weight", tensor
-    yield f"{name}.ffn_down.weight", block.down.weight
+        yield f"{name}.ffn_{part}.weight", (tensor,)
+    yield f"{name}.ffn_down.weight", (block.down.weight,)
 
 
 def _shape(sizes: Sizes, target: Shape) -> Shape:

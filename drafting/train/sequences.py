@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ghostdraft.models.types import IntArray
+from ghostdraft.models.types import FimOrder, FimTemplate, IntArray, ModelSpec, Tokenizer
 
 Offsets = npt.NDArray[np.int64]
 
@@ -50,16 +50,35 @@ class Markers:
     between: tuple[int, ...]
 
 
-class Sampler:
-    """Draws sequences of `length` tokens. Batch number n is the same in every run with the same seed."""
+def markers_of(spec: ModelSpec, tokenizer: Tokenizer) -> Markers | None:
+    """Of the model's template with the suffix first; None where it has none."""
+    for template in spec.fim:
+        if template.order is FimOrder.SUFFIX_FIRST:
+            texts = (part for part in template.parts if part not in (FimTemplate.PREFIX, FimTemplate.SUFFIX))
+            before, between = (tuple(tokenizer.encode(text, special=True)) for text in texts)
+            return Markers(before, between)
+    return None
 
-    def __init__(self, documents: Mapping[str, Documents], markers: Markers | None, length: int, seed: int) -> None:
+
+class Sampler:
+    """Draws sequences of `length` tokens, each with `start` before it. Batch number n is the same in every run with the
+    same seed."""
+
+    def __init__(
+        self,
+        documents: Mapping[str, Documents],
+        markers: Markers | None,
+        length: int,
+        seed: int,
+        start: Sequence[int] = (),
+    ) -> None:
         sized = {name: one for name, one in sorted(documents.items()) if len(one.tokens) > length}
         if not sized:
             raise ValueError(f"no language has more than {length} tokens to train on")
         self.languages = tuple(sized)
         self._documents = tuple(sized.values())
         self._markers, self._length, self._seed = markers, length, seed
+        self._start = np.asarray(start, np.int32)
         weights = np.array([len(one.tokens) for one in self._documents]) ** GROWTH
         self._shares = weights / weights.sum()
 
@@ -77,8 +96,8 @@ class Sampler:
             int(rng.integers(MOST_SUFFIX)),
         )
         if self._markers and turns and documents.holds(at, self._length):
-            return turned(window, suffix, self._markers)
-        return window
+            window = turned(window, suffix, self._markers)
+        return np.concatenate([self._start, window])[: self._length]
 
 
 def turned(window: IntArray, suffix: int, markers: Markers) -> IntArray:

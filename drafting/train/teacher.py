@@ -7,14 +7,16 @@ for one target and one choice of sequences: only their sizes are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ghostdraft.models.types import FloatArray, IntArray, LanguageModel
+from ghostdraft.models.types import FloatArray, IntArray, LanguageModel, Pass
 
 Progress = Callable[[int, int], None]  # sequences done, in all
+Halted = Callable[[], bool]
 
 
 class Lessons:
@@ -51,9 +53,26 @@ class Lessons:
         return self._tokens[numbers], self._hidden[numbers].astype(np.float32)
 
 
-def teach(model: LanguageModel, lessons: Lessons, sequence: Callable[[int], IntArray], progress: Progress) -> None:
-    """Reads what is missing, sequence by sequence."""
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """Lessons to ask about, and `best` [count, length]: of all tokens the one that the target holds for the likeliest
+    behind each."""
+
+    lessons: Lessons
+    best: IntArray
+
+
+def teach(
+    model: LanguageModel,
+    lessons: Lessons,
+    sequence: Callable[[int], IntArray],
+    progress: Progress,
+    halted: Halted = lambda: False,
+) -> None:
+    """Reads what is missing, sequence by sequence; stops between two of them where it is halted."""
     for number in range(lessons.done, lessons.count):
+        if halted():
+            return
         token_ids = sequence(number)
         lessons.keep(number, token_ids, read(model, token_ids))
         progress(number + 1, lessons.count)
@@ -61,16 +80,27 @@ def teach(model: LanguageModel, lessons: Lessons, sequence: Callable[[int], IntA
 
 def read(model: LanguageModel, token_ids: IntArray) -> FloatArray:
     """[n, hidden]: the model's states of a sequence by itself. Raises ValueError where it tells none."""
+    return np.concatenate([_states(one) for one in _passes(model, token_ids, logits=False)])
+
+
+def best_tokens(model: LanguageModel, token_ids: IntArray) -> IntArray:
+    """[n]: what the model holds for the likeliest behind each token of a sequence by itself."""
+    best = [one.logits.argmax(axis=1) for one in _passes(model, token_ids, logits=True)]
+    return np.concatenate(best).astype(np.int32)
+
+
+def _passes(model: LanguageModel, token_ids: IntArray, logits: bool) -> Iterator[Pass]:
     model.truncate(0)
-    states = []
     for start in range(0, len(token_ids), model.max_rows):
         chunk = token_ids[start : start + model.max_rows]
-        hidden = model.forward(chunk).hidden
-        if hidden is None:
-            raise ValueError("this model does not tell its hidden states")
-        states.append(hidden)
+        yield model.forward(chunk, range(len(chunk)) if logits else ())
         model.keep(range(len(chunk)))
-    return np.concatenate(states)
+
+
+def _states(one: Pass) -> FloatArray:
+    if one.hidden is None:
+        raise ValueError("this model does not tell its hidden states")
+    return one.hidden
 
 
 def _is_shaped(path: Path, shape: tuple[int, ...]) -> bool:

@@ -29,10 +29,12 @@ EVERY = 300.0  # seconds between checkpoints
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` in all, of which this run does as many as `seconds` allow."""
+    """`steps` in all, of which this run does as many as `seconds` allow. `rate`: of the usual learning rates; what is
+    trained already is refined with less."""
 
     steps: int
     seconds: float = float("inf")
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Trainer:
         """Step by step. The state is kept every few minutes and at the end; whoever leaves earlier may `keep` it."""
         started = kept = time.monotonic()
         while self.step < plan.steps and time.monotonic() - started < plan.seconds:
-            yield self._advance(plan.steps)
+            yield self._advance(plan)
             if time.monotonic() - kept > EVERY:
                 self.keep()
                 kept = time.monotonic()
@@ -73,10 +75,10 @@ class Trainer:
         torch.save(state, unfinished)
         os.replace(unfinished, self._path)
 
-    def _advance(self, steps: int) -> Done:
+    def _advance(self, plan: Plan) -> Done:
         for optimizer, rate in zip(self._optimizers, (VECTOR_RATE, MATRIX_RATE), strict=False):
             for group in optimizer.param_groups:
-                group["lr"] = rate * rate_share(self.step, steps)
+                group["lr"] = rate * plan.rate * rate_share(self.step, plan.steps)
         loss = self._loss(self.step)
         loss.backward()
         for optimizer in self._optimizers:
@@ -93,9 +95,18 @@ class Trainer:
         self.step = state["step"]
 
 
+def step_seconds(network: nn.Module, loss: Loss) -> float:
+    """About how long a step takes; the first, in which memory is found, does not count. The network stays as it is."""
+    for _ in range(2):
+        started = time.monotonic()
+        loss(0).backward()
+        network.zero_grad(set_to_none=True)
+    return time.monotonic() - started
+
+
 def rate_share(step: int, steps: int) -> float:
     """Of the full learning rate, at this of so many steps."""
-    rising = min(1.0, (step + 1) / WARM_UP)
+    rising = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
     falling = min(1.0, max(LEAST_RATE, (steps - step) / (COOL_DOWN * steps)))
     return rising * falling
 

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostdraft.drafting.train.sequences import Documents, Markers, Sampler, turned
+from ghostdraft.drafting.train.sequences import Documents, Markers, Sampler, markers_of, turned
+from ghostdraft.models.registry import prefix_first, suffix_first
+from ghostdraft.models.types import FimTemplate, ModelSpec
+from tests.models.small_models import shape
 
 MARKERS = Markers(before=(-1, -2), between=(-3,))
 
@@ -59,3 +62,31 @@ def test_languages_too_short_for_a_sequence_are_left_out_and_none_at_all_is_told
     assert Sampler({"go": documents(20), "c": documents(900)}, None, 64, seed=1).languages == ("c",)
     with pytest.raises(ValueError, match="more than 64 tokens"):
         Sampler({"go": documents(20)}, None, 64, seed=1)
+
+
+def test_sequences_begin_as_the_targets_prompts_do() -> None:
+    plain, begun = (Sampler({"go": documents(900)}, MARKERS, 64, 1, start) for start in ((), (-9,)))
+    assert begun.batch(0, 8)[:, 0].tolist() == [-9] * 8
+    assert (begun.batch(0, 8)[:, 1:] == plain.batch(0, 8)[:, :-1]).all()
+
+
+class Letters:
+    """A tokenizer, as far as it is used here."""
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        return [ord(letter) for letter in text if special]
+
+
+@pytest.mark.parametrize("fim", [(), (prefix_first("a", "b", "c"),)])
+def test_a_model_without_the_suffix_first_is_trained_on_plain_text(fim: tuple[FimTemplate, ...]) -> None:
+    assert markers_of(spec(fim), Letters()) is None
+
+
+def test_markers_are_those_of_the_models_template() -> None:
+    assert markers_of(spec((prefix_first("x", "y", "z"), suffix_first("a", "b", "c"))), Letters()) == Markers(
+        (ord("a"), ord("b")), (ord("c"),)
+    )
+
+
+def spec(fim: tuple[FimTemplate, ...]) -> ModelSpec:
+    return ModelSpec("small", "none", shape(), fim)
