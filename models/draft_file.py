@@ -52,7 +52,7 @@ class DraftHeader:
 
 
 def write_draft(path: Path, header: DraftHeader, tensors: Mapping[str, FloatArray]) -> None:
-    """`tensors` by their names in the file; matrices become Q8_0. Whole or not at all."""
+    """`tensors` by their names in the file; matrices become Q5_0, as good here as Q8_0. Whole or not at all."""
     from gguf import GGMLQuantizationType, GGUFWriter, quants
 
     unfinished = path.with_suffix(".part")
@@ -64,8 +64,8 @@ def write_draft(path: Path, header: DraftHeader, tensors: Mapping[str, FloatArra
         if tensor.ndim == 1:
             writer.add_tensor(name, tensor.astype(np.float32))
         else:
-            packed = quants.quantize(tensor.astype(np.float32), GGMLQuantizationType.Q8_0)
-            writer.add_tensor(name, packed, raw_dtype=GGMLQuantizationType.Q8_0)
+            packed = quants.quantize(tensor.astype(np.float32), GGMLQuantizationType.Q5_0)
+            writer.add_tensor(name, packed, raw_dtype=GGMLQuantizationType.Q5_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
