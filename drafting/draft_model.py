@@ -39,10 +39,15 @@ class DraftModel:
 
     def expand(self, token_ids: Sequence[int], parents: Sequence[int], fresh: int) -> FloatArray:
         rows = range(len(token_ids) - fresh, len(token_ids))
-        return self._known(self._model.forward(token_ids, rows, parents))
+        return self._known(self._pass(token_ids, rows, parents))
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:  # noqa: ARG002
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
+
+    def _pass(self, token_ids: Sequence[int], logit_rows: Sequence[int], parents: Sequence[int] | None = None) -> Pass:
+        """For tokens that the model has not its last one stands."""
+        last = self._model.shape.vocab - 1
+        return self._model.forward([min(token, last) for token in token_ids], logit_rows, parents)
 
     def _known(self, result: Pass) -> FloatArray:
         """Without what stands for padding, or for tokens that the target has not."""
@@ -56,7 +61,7 @@ class DraftModel:
         result = None
         while len(self._read) < len(wanted):
             rows = wanted[len(self._read) :][: self._model.max_rows]
-            result = self._model.forward(rows, [len(rows) - 1])
+            result = self._pass(rows, [len(rows) - 1])
             self._model.keep(range(len(rows)))
             self._read.extend(rows)
         return result

@@ -14,6 +14,7 @@ import numpy as np
 
 from ghostdraft.drafting.bisection import common_prefix
 from ghostdraft.drafting.draft_model import SLIDE, WINDOW, window_start
+from ghostdraft.drafting.states import States, standing
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.types import FloatArray, IntArray, LanguageModel, Pass
 
@@ -53,7 +54,7 @@ class Eagle:
         self._network = network
         self._target_norm, self._own_norm = target_norm, own_norm
         self._text: list[int] = []
-        self._states = States(target_hidden, network.shape.hidden)
+        self._states = Inputs(target_hidden, network.shape.hidden)
         self._start = 0  # the row that is the network's first
         self._firm = 0  # how many of its rows stay: behind them, states are yet to come
         self._guesses: list[FloatArray] = []  # inputs behind the text, and behind each node asked about
@@ -62,7 +63,7 @@ class Eagle:
         shared = common_prefix(self._text, token_ids)
         self._text = list(token_ids)
         self._states.truncate(shared)
-        self._firm = max(0, min(self._firm, min(shared, len(token_ids) - 1) - 1 - self._start))
+        self._keep_firm(shared - 1)
 
     def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
         if at + len(token_ids) > len(self._text) - WINDOW - SLIDE:
@@ -70,7 +71,8 @@ class Eagle:
             self._catch_up()
 
     def follow(self) -> FloatArray | None:
-        """Rows whose states are yet to come do without."""
+        """Rows whose states are yet to come do without. The last one runs again, if its logits were not asked for."""
+        self._keep_firm(len(self._text) - 2)
         firm = self._catch_up()
         result = self._run(len(self._text) - 1) or firm
         if result is None or result.hidden is None:
@@ -89,13 +91,14 @@ class Eagle:
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
         hidden = result.hidden
         if hidden is not None:
-            known = len(hidden) - len(draft)
-            self._hear(len(self._text) - known, hidden[[*range(known), *(known + i for i in verdict.accepted)]])
+            at, rows = standing(len(self._text), draft, verdict, len(hidden))
+            self._hear(at, hidden[rows])
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
 
     def _hear(self, at: int, hidden: FloatArray | None) -> None:
         if hidden is not None:
             self._states.put(at, self._target_norm(hidden))
+            self._keep_firm(at)
 
     def _catch_up(self) -> Pass | None:
         """The rows whose states are there; they stay."""
@@ -114,6 +117,10 @@ class Eagle:
             self._network.keep(range(len(rows)))
         return result
 
+    def _keep_firm(self, end: int) -> None:
+        """The rows from number `end` on are to run anew."""
+        self._firm = max(0, min(self._firm, end - self._start))
+
     def _move(self) -> None:
         """To the window over the text as it is, without the rows that do not stay."""
         start = window_start(self._start, len(self._text))
@@ -121,14 +128,12 @@ class Eagle:
         self._start = start
 
 
-class States:
-    """What the network takes beside tokens: the target's states behind the tokens [start, end) of the text, or one of
-    its own; zeros where there is none."""
+class Inputs(States):
+    """What the network takes beside tokens: the target's states, or one of its own; zeros where there is none."""
 
     def __init__(self, target_hidden: int, own_hidden: int) -> None:
-        self.start = self.end = 0
+        super().__init__()
         self._widths = target_hidden, own_hidden
-        self._rows: dict[int, FloatArray] = {}
 
     def __getitem__(self, positions: range) -> FloatArray:
         """[n, width]"""
@@ -140,18 +145,5 @@ class States:
         return np.pad(norm(hidden), (self._widths[0], 0))
 
     def put(self, at: int, states: FloatArray) -> None:
-        """The target's [n, hidden] from `at` on; what stood there or behind is forgotten, and all, where there is a gap
-        before."""
-        if self.start <= at <= self.end:
-            self.truncate(at)
-        else:
-            self._rows.clear()
-            self.start = at
         scaled = states / np.sqrt(np.square(states).mean(axis=1, keepdims=True))
-        self._rows.update(enumerate(np.pad(scaled, ((0, 0), (0, self._widths[1]))), at))
-        self.end = at + len(states)
-
-    def truncate(self, end: int) -> None:
-        for position in range(max(end, self.start), self.end):
-            del self._rows[position]
-        self.end = max(self.start, min(self.end, end))
+        super().put(at, np.pad(scaled, ((0, 0), (0, self._widths[1]))))

@@ -26,6 +26,7 @@ WIDEST = 3  # tokens side by side that the model names
 LEAST = 0.04  # of a chance that a token must have to be named
 HOPE = 0.6  # how often the model names the next token, until more is known
 MEMORY = 0.98  # of that stays with each token
+FADING = 0.001  # of what was learned is forgotten in each step in which it was not asked
 PASSES = 16  # whose time is remembered
 
 
@@ -69,25 +70,26 @@ class GrowingDrafter:
             self._guesser.begin(token_ids)
         self._mixer, self._hope = self._mixers[language], self._hopes[language]
         self._caught_up = False
+        self._drop()
 
     def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
         if self._guesser:
             self._guesser.read(at, token_ids, result)
 
     def propose(self, max_tokens: int, opening: Opening = ANYTHING, price: Price = FREE) -> Draft:
-        self._nodes = Nodes(self._mixer, opening)
-        self._asked.clear()
+        self._drop(opening)
         for copier in self._copiers:
             self._nodes.merge(copier.name, copier.propose(max_tokens, opening, price))
         self._nodes.weigh()
         if self._guesser and max_tokens > 0:
-            self._grow(self._guesser, price)
+            self._grow(self._guesser, price, min(MOST_NODES, max_tokens))
         return self._nodes.draft(max_tokens)
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
         came = [*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token]
         self._learn_hope(came)
         self._nodes.learn(came)
+        self._drop()
         for copier in self._copiers:
             copier.observe(draft, verdict, result)
         if self._guesser:
@@ -104,10 +106,16 @@ class GrowingDrafter:
         self._mixer, self._hope = self._mixers[""], self._hopes[""]
         self._caught_up = False  # with the prompt: the first pass may read much of it, and says nothing of others
         self._passes: deque[float] = deque(maxlen=PASSES)  # the seconds of the last ones
-        self._nodes = Nodes(self._mixer, ANYTHING)
+        self._drop()
+
+    def _drop(self, opening: Opening = ANYTHING) -> None:
+        """The last draft: what comes in steps without one says nothing of it."""
+        self._nodes = Nodes(self._mixer, opening)
         self._asked: list[int] = []  # nodes that the model was asked about, in this order
 
-    def _grow(self, guesser: Guesser, price: Price) -> None:
+    def _grow(self, guesser: Guesser, price: Price, most: int) -> None:
+        """Asks about so many nodes at most, the root among them: what stands behind more would not be drafted, and its
+        rows might not fit."""
         front = [ROOT] if self._pays([ROOT], price) else []
         while front:
             started = time.perf_counter()
@@ -116,7 +124,7 @@ class GrowingDrafter:
             if self._caught_up:
                 self._passes.append(time.perf_counter() - started)
             self._caught_up = True
-            front = self._front(price)
+            front = self._front(price, most - len(self._asked))
 
     def _ask(self, guesser: Guesser, front: list[int]) -> bool:
         """What follows these nodes; False where the model cannot tell."""
@@ -139,21 +147,24 @@ class GrowingDrafter:
         """Names the likeliest tokens, and says of those that others named how likely they are."""
         vocabulary = guesser.vocabulary
         chances = _chances(logits, vocabulary, self._nodes[number].left)
-        named = [i for i in np.argpartition(chances, -WIDEST)[-WIDEST:] if chances[i] >= LEAST]
+        if chances is None:
+            return
+        widest = min(WIDEST, len(chances))
+        named = [i for i in np.argpartition(chances, -widest)[-widest:] if chances[i] >= LEAST]
         others = [i for token in self._nodes.children(number) if (i := _place(vocabulary, token)) is not None]
         for i in {*named, *others}:
             self._nodes.say(guesser.name, number, int(vocabulary[i]), float(chances[i]))
 
-    def _front(self, price: Price) -> list[int]:
-        """The nodes to ask about next, where that pays."""
+    def _front(self, price: Price, most: int) -> list[int]:
+        """The nodes to ask about next, at most so many, where that pays."""
         asked = set(self._asked)
         numbers = range(1, len(self._nodes.all))
         new = [
             number for number in numbers
             if number not in asked and self._nodes[number].parent in asked and self._gain(number, price) > 0
         ]  # fmt: skip
-        fits = len(asked) + len(new) < MOST_NODES
-        return new if fits and self._pays(new, price) else []
+        best = sorted(new, key=lambda number: -self._gain(number, price))[:most]
+        return best if self._pays(best, price) else []
 
     def _pays(self, front: Sequence[int], price: Price) -> bool:
         return sum(self._gain(number, price) for number in front) > price.rate * self._pass_seconds
@@ -172,7 +183,10 @@ class GrowingDrafter:
         return node.chance * self._hope.value - known - price.token
 
     def _learn_hope(self, came: Sequence[int]) -> None:
-        """How often the model had the token among those that it named, where it was asked."""
+        """How often the model had the token among those that it named, where it was asked; where it was not, it is
+        given another chance some day."""
+        if not self._asked:
+            self._hope.fade()
         at: int | None = ROOT
         for token in came:
             if at is None or at not in self._asked:
@@ -185,21 +199,26 @@ class Average:
     """The mean of what was learned lately; `guess` counts like so many values."""
 
     def __init__(self, guess: float = 0.0, count: int = 0) -> None:
-        self.value = guess
+        self.value = self._guess = guess
         self._count = count
 
     def learn(self, value: float) -> None:
         self._count += 1
         self.value += max(1 - MEMORY, 1 / self._count) * (value - self.value)
 
+    def fade(self) -> None:
+        """Towards the guess."""
+        self.value += FADING * (self._guess - self.value)
 
-def _chances(logits: FloatArray, vocabulary: IntArray, opening: Opening) -> FloatArray:
-    """[draft vocab] of the tokens that the opening allows; 0 for all where it allows none that is known."""
+
+def _chances(logits: FloatArray, vocabulary: IntArray, opening: Opening) -> FloatArray | None:
+    """[draft vocab] of the tokens that the opening allows; None where it allows none that is known, or the logits are
+    no numbers."""
     if not opening.met:
         logits = np.where(np.isin(vocabulary, opening.allowed()), logits, -np.inf)
     most = logits.max()
-    if most == -np.inf:
-        return np.zeros_like(logits)
+    if not np.isfinite(most):
+        return None
     weights: FloatArray = np.exp(logits - most)
     weights /= weights.sum()
     return weights

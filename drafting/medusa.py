@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ghostdraft.drafting.bisection import common_prefix
+from ghostdraft.drafting.states import States, standing
 from ghostdraft.drafting.types import Draft, Verdict
 from ghostdraft.models.types import FloatArray, IntArray, Pass
 
@@ -28,21 +29,22 @@ class Medusa:
         self.vocabulary = vocabulary
         self._heads = heads
         self._text: list[int] = []
-        self._state: tuple[int, FloatArray] | None = None  # the target's last one, and behind which token
+        self._states = States()  # the target's: its last one, and those of this output, which may be typed on from
         self._logits: FloatArray = np.empty((0, len(vocabulary)), np.float32)
 
     def begin(self, token_ids: Sequence[int]) -> None:
-        if self._state and common_prefix(self._text, token_ids) <= self._state[0]:
-            self._state = None
+        self._states.truncate(min(common_prefix(self._text, token_ids), len(token_ids) - 1))
         self._text = list(token_ids)
 
     def read(self, at: int, token_ids: Sequence[int], result: Pass) -> None:
-        self._hear(at + len(token_ids) - 1, result.hidden, -1)
+        if result.hidden is not None:
+            self._states.put(at + len(token_ids) - 1, result.hidden[-1:].copy())
 
     def follow(self) -> FloatArray | None:
-        if self._state is None or self._state[0] != len(self._text) - 2:
+        last = len(self._text) - 2
+        if last not in range(self._states.start, self._states.end):
             return None
-        self._logits = self._heads(self._state[1])
+        self._logits = self._heads(self._states[range(last, last + 1)][0])
         return self._logits[:1]
 
     def expand(self, token_ids: Sequence[int], parents: Sequence[int], fresh: int) -> FloatArray:
@@ -56,9 +58,8 @@ class Medusa:
         return found
 
     def observe(self, draft: Draft, verdict: Verdict, result: Pass) -> None:
+        hidden = result.hidden
+        if hidden is not None:
+            at, rows = standing(len(self._text), draft, verdict, len(hidden))
+            self._states.put(at, hidden[rows])
         self._text.extend((*(draft.token_ids[i] for i in verdict.accepted), verdict.next_token))
-        last = verdict.accepted[-1] - len(draft) if verdict.accepted else -1 - len(draft)
-        self._hear(len(self._text) - 2, result.hidden, last)
-
-    def _hear(self, at: int, hidden: FloatArray | None, row: int) -> None:
-        self._state = None if hidden is None else (at, hidden[row])

@@ -34,7 +34,7 @@ class Mixer:
             weights[source] += RATE * missed * _odds(chance)
 
     def _of(self, said: Mapping[str, float]) -> dict[str, float]:
-        sources = tuple(said)
+        sources = tuple(sorted(said))
         if sources not in self._weights:
             self._weights[sources] = dict.fromkeys(sources, 1.0 if len(sources) == 1 else AGREED)
         return self._weights[sources]

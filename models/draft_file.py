@@ -27,6 +27,7 @@ from ghostdraft.models.types import FloatArray, IntArray, Shape, WeightsCorrupt
 ARCHITECTURE = "ghostdraft"
 FORMAT = 1
 ENDING = ".gguf"
+MEND = "Train it anew: ghostdraft train-draft."
 
 
 class DraftKind(StrEnum):
@@ -75,21 +76,29 @@ def write_draft(path: Path, header: DraftHeader, tensors: Mapping[str, FloatArra
 
 def read_draft(path: Path) -> DraftHeader:
     """Raises WeightsCorrupt."""
-    metadata = read_header(path).metadata
     try:
-        if metadata[_key("format")] != FORMAT:
-            raise WeightsCorrupt(f"{path} is of another version. Train it anew: ghostdraft train-draft.")
-        return DraftHeader(
-            DraftKind(metadata[_key("kind")]),
-            metadata[_key("target")],
-            metadata[_key("target_hidden")],
-            Shape.of(json.loads(metadata[_key("shape")])),
-            metadata[_key("heads")],
-            np.array(metadata[_key("vocabulary")], np.int32),
-            json.loads(metadata[_key("card")]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise WeightsCorrupt(f"{path} is no draft of Ghostdraft.") from error
+        metadata = read_header(path).metadata
+    except WeightsCorrupt as error:
+        raise WeightsCorrupt(f"{error} {MEND}") from error
+    try:
+        version, header = metadata[_key("format")], _header(metadata)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise WeightsCorrupt(f"{path} is no draft of Ghostdraft. {MEND}") from error
+    if version != FORMAT:
+        raise WeightsCorrupt(f"{path} is of another version. {MEND}")
+    return header
+
+
+def _header(metadata: Mapping[str, Any]) -> DraftHeader:
+    return DraftHeader(
+        DraftKind(metadata[_key("kind")]),
+        metadata[_key("target")],
+        int(metadata[_key("target_hidden")]),
+        Shape.of(json.loads(metadata[_key("shape")])),
+        int(metadata[_key("heads")]),
+        np.array(metadata[_key("vocabulary")], np.int32),
+        json.loads(metadata[_key("card")]),
+    )
 
 
 def read_tensors(path: Path) -> dict[str, FloatArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -343,11 +343,58 @@ class Beginning:
         return ANYTHING
 
 
+class Allowing:
+    """The first tokens have to be among these, place by place."""
+
+    def __init__(self, *places: Collection[int]) -> None:
+        self.places = list(places)
+
+    @property
+    def met(self) -> bool:
+        return not self.places
+
+    @property
+    def left(self) -> bytes:
+        return b""
+
+    def allowed(self) -> IntArray:
+        return np.array(sorted(self.places[0]), np.int32)
+
+    def fits(self, token_ids: Sequence[int]) -> bool:
+        return all(token in place for token, place in zip(token_ids, self.places, strict=False))
+
+    def after(self, token_id: int) -> Allowing:
+        assert self.met or token_id in self.places[0] or not self.places[0]
+        return Allowing(*self.places[1:])
+
+
+class FakeClock:
+    """Stands in for the module `time`, and goes on when it is told to."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    monotonic = perf_counter
+
+
 class Never:
     """A cancel token that nobody sets."""
 
     def is_set(self) -> bool:
         return False
+
+
+class CancelledAfter:
+    """Set once it was looked at `times` times."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left < 0
 
 
 def line_before_cursor(snapshot: Snapshot) -> str:

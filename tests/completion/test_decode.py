@@ -21,6 +21,7 @@ from ghostdraft.models.sampling import Sampling
 from ghostdraft.models.types import FloatArray, Interrupted
 from tests.fakes import (
     FLAT,
+    CancelledAfter,
     FakeDrafter,
     FakeModel,
     Never,
@@ -237,17 +238,6 @@ def test_a_prompt_that_does_not_fit_is_refused(prompt: Tokens) -> None:
 
 def test_a_model_of_one_row_decodes() -> None:
     assert generated(steps_of(decoder(FakeDrafter(oracle), max_rows=1))) == one_by_one(PROMPT, 20)
-
-
-class CancelledAfter:
-    """Set once it was looked at `times` times."""
-
-    def __init__(self, times: int) -> None:
-        self.left = times
-
-    def is_set(self) -> bool:
-        self.left -= 1
-        return self.left < 0
 
 
 @pytest.mark.parametrize("looks", range(12))

@@ -6,12 +6,10 @@ way to get it wrong is tried too and must be seen: otherwise the test proves not
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from ghostdraft.completion import decode
 from ghostdraft.completion.decode import Decoder
@@ -19,10 +17,11 @@ from ghostdraft.completion.types import Verify
 from ghostdraft.drafting import verify as rules
 from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
-from ghostdraft.drafting.types import Draft, Drafter, Verdict
-from ghostdraft.models.sampling import Probabilities, Sampling, best, probabilities
+from ghostdraft.drafting.types import Draft, Drafter
+from ghostdraft.models.sampling import Probabilities, Sampling, best
+from tests import distribution
+from tests.distribution import PASSED, SEEN, always_accepted, by_their_own_coins
 from tests.fakes import FLAT, FakeDrafter, FakeModel, Never, Plan, TinyTransformer, Tokens, hashed_logits, sampled_line
-from tests.reference import joint
 
 VOCAB = 4
 PROMPT = (1, 2, 1, 2, 3)
@@ -31,8 +30,6 @@ PLAIN = Sampling(1.0)
 MODEL = hashed_logits(VOCAB, seed=1)
 OTHER = hashed_logits(VOCAB, seed=9, spread=1.0)
 SAMPLINGS = [PLAIN, Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8), Sampling(0.9, top_k=3, top_p=0.9)]
-SEEN = 1e-6  # a fault must be this unlikely to be chance
-PASSED = 1e-3
 
 
 def best_line(tokens: Tokens, most: int) -> Draft:
@@ -65,29 +62,8 @@ def drafters(sampling: Sampling) -> dict[str, Drafter]:
 def p_value(
     drafter: Drafter, sampling: Sampling, model: FakeModel | TinyTransformer | None = None, runs: int = RUNS
 ) -> float:
-    """Of so many outputs with different seeds."""
     model = model or FakeModel(MODEL, VOCAB)
-    decoder = Decoder(model, drafter, sampling, FLAT)
-    seen: Counter[Tokens] = Counter()
-    for seed in range(runs):
-        decoder.sampling = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, seed)
-        steps = decoder.run(PROMPT, (), 3, (), Never())
-        seen[tuple(token for step in steps if isinstance(step, Verify) for token in step.token_ids)] += 1
-    return chi_square(seen, joint(model.logits, PROMPT, 3, sampling))
-
-
-def chi_square(seen: Counter[Tokens], expected: dict[Tokens, float]) -> float:
-    """Cells that are expected less than five times are taken together."""
-    if any(expected[cell] == 0 for cell in seen):
-        return 0.0
-    runs = seen.total()
-    often = [cell for cell, chance in expected.items() if chance * runs >= 5]
-    observed = [seen[cell] for cell in often]
-    wanted = [expected[cell] * runs for cell in often]
-    if (rest := runs - sum(wanted)) > 1e-6:
-        observed.append(runs - sum(observed))
-        wanted.append(rest)
-    return float(stats.chisquare(observed, wanted).pvalue)
+    return distribution.p_value(Decoder(model, drafter, sampling, FLAT), model.logits, PROMPT, runs)
 
 
 CASES = [
@@ -173,31 +149,16 @@ def test_a_wrong_residual_is_seen(
     assert p_value(drafters(PLAIN)["sampled line"], PLAIN) < SEEN
 
 
-def always_accepted(draft: Draft, logits: np.ndarray, sampling: Sampling, rng: np.random.Generator) -> Verdict:
-    last = probabilities(logits[len(draft)], sampling)
-    return Verdict(tuple(range(len(draft))), int(rng.choice(VOCAB, p=last)))
-
-
-@pytest.mark.parametrize("name", ["ngram", "line"])
+@pytest.mark.parametrize("name", ["ngram", "line", "tree"])
 def test_fixed_drafts_that_are_always_accepted_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "verify", always_accepted)
     assert p_value(drafters(PLAIN)[name], PLAIN) < SEEN
 
 
-def accepted_by_their_own_coin(
-    draft: Draft, logits: np.ndarray, sampling: Sampling, rng: np.random.Generator
-) -> Verdict:
-    """Accepts a fixed token of a line with p(x), but draws from p, x included, when it did not: the faintest fault."""
-    for i, x in enumerate(draft.token_ids):
-        p = probabilities(logits[i], sampling)
-        if rng.random() >= p[x]:
-            return Verdict(tuple(range(i)), int(rng.choice(VOCAB, p=p)))
-    return always_accepted(draft, logits, sampling, rng)
-
-
-def test_a_second_chance_for_a_rejected_fixed_token_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "verify", accepted_by_their_own_coin)
-    assert p_value(drafters(PLAIN)["line"], PLAIN, runs=3 * RUNS) < SEEN
+@pytest.mark.parametrize("name", ["ngram", "line", "tree"])
+def test_a_second_chance_for_a_rejected_fixed_token_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "verify", by_their_own_coins)
+    assert p_value(drafters(PLAIN)[name], PLAIN, runs=3 * RUNS) < SEEN
 
 
 @pytest.mark.parametrize("name", ["tree", "sampled line"])

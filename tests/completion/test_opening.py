@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
@@ -17,36 +16,10 @@ from ghostdraft.drafting.ngram import NgramDrafter
 from ghostdraft.drafting.none import NoDrafter
 from ghostdraft.drafting.types import ANYTHING, Draft, Drafter, Opening
 from ghostdraft.models.sampling import Sampling, probabilities
-from ghostdraft.models.types import IntArray
-from tests.fakes import FLAT, FakeDrafter, FakeModel, Never, Tokens, hashed_logits
+from tests.fakes import FLAT, Allowing, FakeDrafter, FakeModel, Never, Tokens, hashed_logits
 
 VOCAB = 40
 PROMPT = (1, 2, 3)
-
-
-class Allowing:
-    """The first tokens have to be among these, place by place."""
-
-    def __init__(self, *places: Collection[int]) -> None:
-        self.places = list(places)
-
-    @property
-    def met(self) -> bool:
-        return not self.places
-
-    @property
-    def left(self) -> bytes:
-        return b""
-
-    def allowed(self) -> IntArray:
-        return np.array(sorted(self.places[0]), np.int32)
-
-    def fits(self, token_ids: Sequence[int]) -> bool:
-        return all(token in place for token, place in zip(token_ids, self.places, strict=False))
-
-    def after(self, token_id: int) -> Allowing:
-        assert self.met or token_id in self.places[0] or not self.places[0]
-        return Allowing(*self.places[1:])
 
 
 def written(opening: Opening, drafter: Drafter, sampling: Sampling = Sampling.GREEDY, most: int = 12) -> Tokens:
