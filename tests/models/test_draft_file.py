@@ -53,11 +53,11 @@ def test_nothing_is_left_beside_it_and_one_that_stood_there_is_replaced(path: Pa
     assert [one.name for one in path.parent.iterdir()] == ["eagle.gguf"]
 
 
-def test_vectors_stay_as_they_are_and_matrices_are_of_eight_bits(path: Path) -> None:
+def test_vectors_stay_as_they_are_and_matrices_are_of_five_bits(path: Path) -> None:
     from gguf import GGMLQuantizationType
 
     kinds = {name: GGMLQuantizationType(entry.kind).name for name, entry in read_header(path).tensors.items()}
-    assert kinds == {"output_norm.weight": "F32", "fusion.weight": "Q8_0"}
+    assert kinds == {"output_norm.weight": "F32", "fusion.weight": "Q5_0"}
 
 
 @pytest.mark.parametrize("left", [0, 3, 20, 100, 600, -5000, -1])

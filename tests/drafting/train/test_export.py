@@ -1,4 +1,5 @@
-"""What the engine makes of an exported network is what the network says, to the rounding of 8 bits."""
+"""What the engine makes of an exported network is what the network says, to the rounding of activations; and what is
+read of a file again is what was written, to the rounding of weights."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ import torch
 from torch import nn
 
 from ghostdraft.drafting.eagle import Eagle
-from ghostdraft.drafting.train.export import Target, save
+from ghostdraft.drafting.train.export import Target, restore, save
 from ghostdraft.drafting.train.losses import TargetHead
 from ghostdraft.drafting.train.network import DraftNetwork, EagleNetwork, MedusaHeads, Sizes
 from ghostdraft.models.cpu.convert import convert
 from ghostdraft.models.cpu.drafts import MedusaHeads as RunningHeads
 from ghostdraft.models.cpu.drafts import Norm, OpenDraft, open_draft
 from ghostdraft.models.cpu.model import CpuModel
+from ghostdraft.models.draft_file import read_tensors
 from ghostdraft.models.types import FloatArray, Pass
 from tests.models.small_models import hugging_face, shape, stored, tokens
 
@@ -51,7 +53,9 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Teacher:
 
 
 def opened(network: nn.Module, teacher: Teacher, folder: Path) -> OpenDraft:
+    """The network itself is rounded as in the file."""
     save(folder / "draft.gguf", network, Target("small", SHAPE), VOCABULARY, {})
+    restore(network, read_tensors(folder / "draft.gguf"))
     return open_draft(folder / "draft.gguf", teacher.model, 128)
 
 
@@ -111,6 +115,17 @@ def test_medusa(teacher: Teacher, tmp_path: Path) -> None:
     expected = teacher.head.logits(network(states[None]))[0]
     for state, wanted in zip(teacher.states, expected, strict=True):
         assert np.abs(heads(state) - wanted.detach().numpy()).mean() < NEAR * expected.std().item()
+
+
+@pytest.mark.parametrize("kind", ["draft-model", "eagle", "medusa"])
+def test_a_network_is_restored_as_it_was_saved(kind: str, teacher: Teacher, tmp_path: Path) -> None:
+    draft = DraftNetwork(SIZES, teacher.embedding, len(VOCABULARY))
+    network = {"draft-model": draft, "eagle": EagleNetwork(draft, 96), "medusa": MedusaHeads(96, heads=3)}[kind]
+    rough(network)
+    before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
+    opened(network, teacher, tmp_path)
+    for name, parameter in network.named_parameters():
+        assert (parameter - before[name]).abs().mean() <= NEAR * before[name].abs().mean()
 
 
 def test_what_is_no_draft_is_refused(tmp_path: Path) -> None:
