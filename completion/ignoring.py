@@ -60,7 +60,8 @@ def _read(folder: str, name: str) -> Rules:
 def _lines(path: str) -> Iterator[str]:
     """Those that are patterns; none of a file that cannot be read."""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        for line in file.read(MOST_IGNORE_BYTES).splitlines():
+        for raw in file.read(MOST_IGNORE_BYTES).splitlines():
+            line = re.sub(r"/\*\* *$", "/**/*", raw)  # git: what is inside a folder, but not the folder
             with suppress(ValueError, re.error):
                 GitIgnoreSpec.from_lines([line])
                 yield line

@@ -32,7 +32,7 @@ from ghostdraft.drafting.train.trainer import Loss, Plan, Trainer, step_seconds
 from ghostdraft.drafting.train.vocabulary import usual_tokens
 from ghostdraft.models.checkpoint import Checkpoint
 from ghostdraft.models.costs import Costs
-from ghostdraft.models.draft_file import ENDING, DraftKind, read_draft
+from ghostdraft.models.draft_file import ENDING, DraftKind, read_draft, read_tensors
 from ghostdraft.models.types import IntArray, LanguageModel, ModelSpec, OutOfSpace, Tokenizer
 
 LENGTH = 512  # tokens of a sequence
@@ -150,9 +150,11 @@ class Training:
         recipe = recipe_for(self._network(target), target.head)
         before = self._asked(recipe, target, exam) if self._goes_on else None
         steps = self._learn(recipe.network, lesson_loss(recipe, target, lessons, self._job.seed))
+        card = {"steps": steps, "sequences": lessons.done, "seed": self._job.seed}
+        export.restore(recipe.network, read_tensors(self._save(recipe.network, target, card)))  # as it will run
         after = self._asked(recipe, target, exam)
-        card = {"steps": steps, "sequences": lessons.done, "seed": self._job.seed, **asdict(after)}
-        return Outcome(self._save(recipe.network, target, card), before, after, steps, lessons.done)
+        path = self._save(recipe.network, target, card | asdict(after))
+        return Outcome(path, before, after, steps, lessons.done)
 
     @property
     def _goes_on(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ghostdraft.completion.ignoring import Rules, ignored, rules_above, rules_in
@@ -56,6 +56,9 @@ def of_git(root: Path) -> set[str]:
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @settings(max_examples=40)
 @given(ignore_files, ignore_files, ignore_files)
+@example(outer="", inner="!a.py", exclude="sub/**")
+@example(outer="", inner="", exclude="sub\n!sub/**")
+@example(outer="*.py\n!sub/** ", inner="", exclude="")
 def test_what_is_ignored_is_what_git_ignores(outer: str, inner: str, exclude: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(os.path.realpath(folder))

@@ -998,7 +998,7 @@ def test_how_a_model_runs_is_told_with_the_status() -> None:
 
 def test_what_changes_about_a_model_is_told_with_the_status() -> None:
     async def scenario() -> None:
-        harness = Harness()
+        harness = Harness(open_gate(FakeEngine()))
         await harness.start()
         await harness.ready()
         harness.engine.note = "It is slow now."
