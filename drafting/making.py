@@ -29,7 +29,6 @@ from ghostdraft.models.types import (
     IntArray,
     LanguageModel,
     ModelError,
-    ModelNotFound,
     ModelSpec,
     Tokenizer,
 )
@@ -54,7 +53,7 @@ class Loaded(Protocol):
 
 
 def make(name: str, target: Loaded, datastore: Datastore | None = None) -> Drafter:
-    """`datastore`: what a drafter may copy from, where there is something. Raises ModelNotFound where the target has no
+    """`datastore`: what a drafter may copy from, where there is something. Raises ModelError where the target has no
     such draft, EngineUnavailable where its engine runs none, ModelError where there is nothing to copy from."""
     wanted = DrafterName(name)
     if wanted is DrafterName.NONE:
@@ -87,7 +86,7 @@ def _best_guesser(target: Loaded) -> Guesser | None:
 def _opened(target: Loaded, kind: DraftKind) -> tuple[CpuModel, OpenDraft]:
     model, path = _on_cpu(target, kind), find_draft(target.spec.name, kind)
     if path is None:
-        raise ModelNotFound(
+        raise ModelError(
             f"{target.spec.name} has no draft of the kind {kind}. Train one: ghostdraft train-draft --kind {kind}"
         )
     return model, open_draft(path, model, CONTEXT)

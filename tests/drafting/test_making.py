@@ -15,7 +15,7 @@ from ghostdraft.drafting.medusa import Medusa
 from ghostdraft.drafting.self_speculation import SelfSpeculation
 from ghostdraft.models.draft_file import ENDING, DraftKind, read_draft
 from ghostdraft.models.store import HOME_VARIABLE, Store
-from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelError, ModelNotFound, WeightsCorrupt
+from ghostdraft.models.types import EngineUnavailable, LanguageModel, ModelError, WeightsCorrupt
 from tests.drafting.lossless.cast import Cast, Lettered, guesser_of
 from tests.fakes import FakeLoaded, FakeModel, hashed_logits
 
@@ -67,8 +67,10 @@ def test_each_model_drafts_in_its_own_way_and_under_its_own_name(name: DrafterNa
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_draft_that_is_missing_is_named_with_the_mend(name: DrafterName, cast: Cast) -> None:
-    with pytest.raises(ModelNotFound, match=f"ghostdraft train-draft --kind {name}"):
+    """Not as a model that is missing, which could be pulled."""
+    with pytest.raises(ModelError, match=f"ghostdraft train-draft --kind {name}") as raised:
         make(name, loaded(cast))
+    assert raised.type is ModelError
 
 
 @pytest.mark.parametrize("name", KINDS)
