@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from ghostdraft.drafting.train.network import DraftNetwork, EagleNetwork, MedusaHeads
 
+GAP, GAPS = 8, 64  # places
 IGNORED = -100  # tokens that are not in the draft vocabulary
 
 
@@ -49,11 +50,18 @@ def eagle(
     network: EagleNetwork, head: TargetHead, token_ids: torch.Tensor, states: torch.Tensor, guesses: int, stride: int
 ) -> torch.Tensor:
     """Of so many guesses one upon the other; only every `stride`th place is judged, beginning with a random one."""
-    made = network.guesses(token_ids[:, 1:], states[:, :-1], guesses)
     first = guesses + int(torch.randint(stride, ()))
+    made = network.guesses(token_ids[:, 1:], _with_gaps(states[:, :-1]), guesses)
     wanted = head.logits(states[:, 1:][:, first::stride])
     losses = [_divergence(network.draft.head(one[:, first::stride]), wanted) for one in made]
     return torch.stack(losses).mean()
+
+
+def _with_gaps(states: torch.Tensor) -> torch.Tensor:
+    """(B, T, hidden), zero at GAP of each GAPS places: before the target's first pass behind a prompt nobody knows the
+    states of the prompt's last few tokens."""
+    places = torch.arange(states.shape[1]) + int(torch.randint(GAPS, ()))
+    return states * (places % GAPS >= GAP)[:, None]
 
 
 def medusa(heads: MedusaHeads, head: TargetHead, states: torch.Tensor, stride: int) -> torch.Tensor:

@@ -56,6 +56,17 @@ def test_an_eagle_is_judged_by_the_states_that_came_next(stride: int) -> None:
     assert found[1] > found[0] + 0.1
 
 
+def test_some_states_are_missing_as_behind_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(Guessed, "guesses", lambda self, _, states, count: seen.append(states) or [self.made] * count)
+    judge, long = head(), torch.ones(BATCH, 257, HIDDEN)
+    losses.eagle(Guessed(long[:, 1:], judge), judge, torch.zeros(BATCH, 257, dtype=torch.long), long, 1, 1)
+    missing = (seen[0] == 0).all(dim=2)
+    assert missing.sum(dim=1).tolist() == [32] * BATCH
+    runs = "".join(map(str, missing[0].int().tolist())).replace("0", " ").split()
+    assert max(map(len, runs)) == 8
+
+
 class Shifted(MedusaHeads):
     """Head i guesses what stands `off` + i places on in a text whose states are all one turned round."""
 
